@@ -2,12 +2,15 @@
 # make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
 # make slow    run the tests that are left out of `make test`: long ones, and those of the other frameworks
+# make slow PART=1         the first third of them; 2 and 3: the others
 # make oldest, middle  an environment with the oldest PyTorch and Python that the trainer runs on; and with PyTorch 2.4
 # make oldest-test, middle-test    run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
-# make check   lint, types, imports, shell, translations
+# make check   lint, types, imports, licenses, shell, translations
 # make docs    build the documentation site in English and Chinese: build/docs/index.html
+# make licenses   check that the licenses of all installed packages are allowed: build/licenses.txt
+# make release    make the files of a release in dist: wheel, source archive, list of packages (CycloneDX), hashes
 # make environment     what all of them need, in .venv
 # make help    print these lines
 PYTHON ?= python3
@@ -37,13 +40,13 @@ SLOW    := slow or paddle or tensorflow2 or mindspore or oldest or middle
 DEFAULT := not ($(SLOW))
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
-RANKS := $(patsubst %,flagperf/%.py,__init__ errors plain secret hosts/versions) flagperf/contract flagperf/trainer \
+RANKS := $(patsubst %,flagperf/%.py,__init__ errors installed_cases plain secret hosts/versions) flagperf/contract flagperf/trainer \
 	flagperf/partners/modelzoo/scripts flagperf/schedulers/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: help docs run environment quick bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: help licenses release docs run environment quick bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
-	$(VENV)/bin/flagperf nproc=2
+	$(VENV)/bin/flagperf nproc=2 probe=run
 
 environment: $(DEV)
 
@@ -65,7 +68,7 @@ test: $(DEV)  ## in two calls: the second runs also where the first fails, and e
 environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the first
 
 slow: $(DEV) environments
-	$(PYTEST) -m "$(SLOW)"
+	$(PYTEST) -m "$(SLOW)" --durations-path tests/durations.json $(PART:%=--splits 3 --group %) $(STORE:%=--store-durations --clean-durations)
 
 $(FRAMEWORKS): %: $(VENV)-%/.installed
 
@@ -77,7 +80,7 @@ $(STACKS): %: $(VENV)-%/.installed
 $(STACKS:%=%-test): %-test: $(DEV) %
 	$(PYTEST) -m $* tests/cases
 
-check: $(DEV)
+check: $(DEV) licenses
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -93,11 +96,29 @@ docs: $(DEV)
 	cp docs/site/index.html build/docs/index.html
 	@echo build/docs/index.html
 
+licenses: $(DEV)
+	@mkdir -p build
+	$(VENV)/bin/pip-licenses --output-file build/licenses.txt
+
+# The times of files are those of the commit, so that everybody builds the same bytes. The list of packages is that of
+# the launcher: a vendor's stack decides on the packages of the ranks.
+release: licenses
+	test -z "$$(git status --porcelain)" || { echo "a release is made of a commit: git status"; exit 1; }
+	rm -rf dist build/launcher
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)/bin/python -m build --sdist --wheel
+	$(VENV)/bin/python -m venv --without-pip build/launcher
+	$(VENV)/bin/python -m pip --python build/launcher/bin/python install -q --no-compile dist/flagperf-*.whl
+	version=$$($(VENV)/bin/python -c 'import flagperf; print(flagperf.__version__)'); \
+	    sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > build/pyproject.toml
+	$(VENV)/bin/cyclonedx-py environment build/launcher --pyproject build/pyproject.toml --mc-type application \
+	    --output-reproducible --output-file "$$(ls dist/*.whl | sed 's/-py3.*/.cdx.json/')"
+	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
 packages:  ## what `make check`, the tests of clusters and of the report page need, on Debian, as root
 	apt-get update -q
 	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
 	    python3-venv docker.io openssh-server openssh-client openssl iproute2 iptables gcc libc6-dev chromium shellcheck \
-	    munge slurmctld slurmd slurm-client procps
+	    munge slurmctld slurmd slurm-client procps strace zstd
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }

@@ -18,7 +18,7 @@ class CommitHook(BuildHookInterface[Any]):
             return
         commit = runpy.run_path(str(Path(self.root) / "flagperf/cli/commit.py"))["commit"]()
         if commit:
-            file = Path(self.directory) / "commit.txt"
+            file = Path(self.root) / "build/commit.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{commit}\n")
             build_data["force_include"][str(file)] = "flagperf/commit.txt"

@@ -27,6 +27,7 @@ PROGRAMS = (
     "many_monitors.py 64 60",
     "monitor_cost.py 60",
     "monitor_cost.py 60 ssh",
+    "fabric.py 3",
     "step_cost.py 5",
     "throughput.py 4",
     "results_site.py 1000",

@@ -4,19 +4,21 @@
 
 For each seed, a fork of this process trains the tiny glm correctly: this is the reference of the seed. The bands come
 from conf/golden/glm.yaml. Then the program trains with each fault, and correctly in other ways. A training that leaves
-the band is an alarm. A seed takes about 90 s of a core. Exit code 1: a fault was detected in less than 95 % of the
-seeds, or more than 1 % of the correct trainings were blamed.
+the band is an alarm. Two runs of the same computation are held together by their checksums instead: another checksum is
+an alarm. A seed takes about 90 s of a core; Ctrl-C ends the program with the seeds that are done. Exit code 1: a fault
+was detected in less than 95 % of the seeds, or more than 1 % of the correct trainings were blamed.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -25,6 +27,7 @@ from cases.golden_trainings import REFERENCE, REORDERED, SPLIT, Way, forked, pre
 from flagperf.compare.golden import Check, Curve, Golden, golden_file, read
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
+from flagperf.contract.perflog import Event
 from flagperf.trainer.pytorch.engine import TorchEngine
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.precision import Precision
@@ -47,6 +50,19 @@ class Fault:
     change: Callable[[int], None] | None = None  # of the process that trains; gets the seed
     curve: str = "plain"
     folders: Sequence[Path] = ()
+    repeats: bool = False  # whether the checksums of two runs show the fault, and not the curve
+
+
+class Trained(NamedTuple):
+    """What a training logged."""
+
+    curve: Curve
+    checksums: Sequence[Mapping[str, Any]]  # of each step
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Trained:
+        """The training whose rank logged these events."""
+        return cls(Curve.of(events), [event.value for event in events if event.event == "CHECKSUMS"])
 
 
 # ---------------------------------------------------------------- what the faults change
@@ -165,12 +181,13 @@ FAULTS = (
         "plain",
         CHIP_FOLDERS,
     ),
-    Fault("a flipped bit of a parameter", change=flipped_bit),
+    Fault("a flipped bit of a parameter (checksums of two runs)", change=flipped_bit, repeats=True),
 )
 CORRECT = (
     *(Fault(f"correct: {way.title}", way=way) for way in (*REORDERED, SPLIT)),
     *(Fault(f"correct: {way.title}, dropout", way=way, curve="dropout") for way in REORDERED),
     Fault("correct: another device", (*CHIP, "vendor.plugin=torch_acme"), REFERENCE, wrong_chip, "plain", CHIP_FOLDERS),
+    Fault("correct: once more (checksums of two runs)", repeats=True),
 )
 
 
@@ -182,44 +199,62 @@ def config_of(golden: Golden, fault: Fault, seed: int) -> dict[str, Any]:
     replaced = {word.partition("=")[0] for word in fault.overrides}
     kept = [word for word in golden.overrides if word.partition("=")[0] not in replaced]
     config = compose([f"model={CASE}", *kept, *fault.overrides], list(fault.folders)).config
-    return {**config, "seed": seed}
+    return {**config, "seed": seed, "checksum_freq": 1}
 
 
-def train(golden: Golden, fault: Fault, seed: int) -> Curve:
+def train(golden: Golden, fault: Fault, seed: int) -> Trained:
     """Train with a fault. Raises RuntimeError where the training failed."""
     change = partial(fault.change, seed) if fault.change else None
-    curve = forked(config_of(golden, fault, seed), fault.way, change)
-    if isinstance(curve, str):
-        raise RuntimeError(f"{fault.title}, seed {seed}: {curve}")
-    return curve
+    trained = forked(config_of(golden, fault, seed), fault.way, Trained.of, change)
+    if isinstance(trained, str):
+        raise RuntimeError(f"{fault.title}, seed {seed}: {trained}")
+    return trained
 
 
-def distances(curves: Mapping[str, Golden], seed: int) -> Iterator[tuple[Fault, float]]:
+def distances(curves: Mapping[str, Golden], seed: int) -> dict[Fault, float]:
     """The distance of each training of a seed from the reference of the seed, in widths of the band."""
     references = {name: train(golden, Fault("reference", curve=name), seed) for name, golden in curves.items()}
-    for fault in (*FAULTS, *CORRECT):
-        golden = replace(curves[fault.curve], curve=references[fault.curve])
-        check = Check(golden, "fp32", train(golden, fault, seed))
-        yield fault, check.largest.ratio
+    return {
+        fault: distance(curves[fault.curve], references[fault.curve], train(curves[fault.curve], fault, seed), fault)
+        for fault in (*FAULTS, *CORRECT)
+    }
+
+
+def distance(golden: Golden, reference: Trained, trained: Trained, fault: Fault) -> float:
+    """The distance in widths of the band. Of checksums: 0 where all are equal, else infinite."""
+    if fault.repeats:
+        return 0.0 if trained.checksums == reference.checksums else math.inf
+    return Check(replace(golden, curve=reference.curve), "fp32", trained.curve).largest.ratio
+
+
+def measured(curves: Mapping[str, Golden], seeds: int) -> list[dict[Fault, float]]:
+    """The distances of each seed, up to Ctrl-C."""
+    done = []
+    try:
+        for seed in range(1, seeds + 1):
+            done.append(distances(curves, seed))
+            print(f"seed {seed}:", *(f"{ratio:.3g}" for ratio in done[-1].values()), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(done)} of {seeds} seeds", file=sys.stderr)
+    return done
 
 
 def main() -> int:
     """Print the table, and return the exit code."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     curves = {golden.name: golden for golden in read(golden_file(CASE, [CONF]))}
     prepare(config_of(curves["plain"], CORRECT[0], 0))
-    ratios: dict[Fault, list[float]] = {fault: [] for fault in (*FAULTS, *CORRECT)}
-    for seed in range(1, seeds + 1):
-        for fault, ratio in distances(curves, seed):
-            ratios[fault].append(ratio)
+    done = measured(curves, int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    if not done:
+        return 1
+    alarms = {fault: sum(ratios[fault] > 1 for ratios in done) for fault in (*FAULTS, *CORRECT)}
     print("| training | alarms | distance in bands, least to most |\n|---|---|---|")
-    for fault, values in ratios.items():
-        alarms = sum(ratio > 1 for ratio in values)
-        print(f"| {fault.title} | {alarms} of {seeds} | {min(values):.3g} to {max(values):.3g} |")
-    missed = [fault for fault in FAULTS if sum(ratio > 1 for ratio in ratios[fault]) < LEAST * seeds]
-    blamed = sum(ratio > 1 for fault in CORRECT for ratio in ratios[fault])
-    print(f"\nFalse alarms: {blamed} of {len(CORRECT) * seeds} correct trainings")
-    return int(bool(missed) or blamed > MOST * len(CORRECT) * seeds)
+    for fault, count in alarms.items():
+        ratios = [ratios[fault] for ratios in done]
+        print(f"| {fault.title} | {count} of {len(done)} | {min(ratios):.3g} to {max(ratios):.3g} |")
+    missed = [fault for fault in FAULTS if alarms[fault] < LEAST * len(done)]
+    blamed, correct = sum(alarms[fault] for fault in CORRECT), len(CORRECT) * len(done)
+    print(f"\nFalse alarms: {blamed} of {correct} correct trainings")
+    return int(bool(missed) or blamed > MOST * correct)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""A network so small that a step is mostly overhead: what both sides of step_cost.py train, and how they are timed."""
+"""A network so small that a step is mostly overhead: what both sides of step_cost.py train."""
 
 from __future__ import annotations
 
-import json
-import time
 from typing import Any
 
 import torch
@@ -14,7 +12,6 @@ from torch.utils.data import Dataset
 from flagperf.trainer.pytorch.task import Task
 
 WIDTH, BATCH_SIZE = 64, 32
-FIRST_STEP, LAST_STEP = 500, 3500  # timed between the forward passes of these
 
 
 class Points(Dataset[tuple[Tensor, Tensor]]):
@@ -36,33 +33,10 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
 
 
-class StepTimer:
-    """CPU and wall seconds per step of this process, taken at each forward pass, printed as one JSON line."""
-
-    def __init__(self) -> None:
-        self.step = 0
-
-    def tick(self) -> None:
-        self.step += 1
-        if self.step == FIRST_STEP:
-            self.cpu, self.wall = time.process_time(), time.perf_counter()
-        elif self.step == LAST_STEP:
-            steps = LAST_STEP - FIRST_STEP
-            figures = {
-                "cpu": (time.process_time() - self.cpu) / steps,
-                "wall": (time.perf_counter() - self.wall) / steps,
-            }
-            print(json.dumps(figures), flush=True)
-
-
 class Classification(Task):
     """Cross-entropy."""
 
-    def __init__(self) -> None:
-        self.timer = StepTimer()
-
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
-        self.timer.tick()
         inputs, labels = batch
         return functional.cross_entropy(network(inputs), labels)
 

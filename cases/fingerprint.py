@@ -3,6 +3,7 @@
 python -m cases.fingerprint CASE …                    writes conf/fingerprint/<case>.yaml; without CASE, of all cases
 python -m cases.fingerprint --config-dir DIR CASE …   the same for your own cases, below DIR
 .venv-paddle/bin/python -m cases.fingerprint paddle/bert      a case on another framework, in its environment
+python -m flagperf.cases.fingerprint …                where pip installed flagperf, without a checkout
 
 Run it again when a case's network, optimizer or schedule changes.
 """

@@ -19,7 +19,7 @@ import flagperf
 from cases.golden_bands import FACTOR, as_lists, bands, deviations, last_width, reference_of, rounded
 from cases.golden_trainings import REFERENCE, REORDERED, ROUNDED, SPLIT, Trainings, forked, prepare, versions
 from cases.statements import write_files
-from flagperf.compare.golden import ALWAYS, clipping, identity_of
+from flagperf.compare.golden import ALWAYS, Curve, clipping, identity_of
 from flagperf.config.compose import compose
 from flagperf.contract.leaves import leaves
 
@@ -52,7 +52,7 @@ class Recording:
         """Train in these ways, where that has not been done."""
         for way in ways:
             if way not in self.trainings:
-                self.trainings[way] = forked(self.config, way)
+                self.trainings[way] = forked(self.config, way, Curve.of)
 
     def content(self) -> dict[str, Any]:
         """The curve with its bands, as its file has them."""
@@ -134,8 +134,10 @@ class Dumper(yaml.SafeDumper):
     """Writes lists of numbers in lines rather than below each other."""
 
     def represent_sequence(self, tag: str, sequence: Iterable[Any], flow_style: bool | None = None) -> Any:
-        """A list, in lines unless the caller decides."""
-        return super().represent_sequence(tag, sequence, flow_style=flow_style is not False)
+        """A list; in lines, unless its items are mappings, or the caller decides."""
+        items = list(sequence)
+        in_lines = flow_style is not False and not any(isinstance(item, dict) for item in items)
+        return super().represent_sequence(tag, items, flow_style=in_lines)
 
 
 if __name__ == "__main__":

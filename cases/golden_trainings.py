@@ -8,12 +8,13 @@ import platform
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Dict, Union
+from typing import Any, Dict, TypeVar, Union
 
 from flagperf.compare.golden import Curve
+from flagperf.contract.perflog import Event
 
 NARROW = {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
@@ -40,14 +41,16 @@ REORDERED = (Way(narrow=True), Way(onednn=False))  # fp32 with sums in another o
 ROUNDED = (Way("tf32", onednn=False), Way("amp_bf16"))
 WAYS = (REFERENCE, *REORDERED, SPLIT, *ROUNDED)
 Trainings = Dict[Way, Union[Curve, str]]  # way → what the training logged, or the error that ended the training
+Logged = TypeVar("Logged")
 
 
 def prepare(config: Mapping[str, Any]) -> None:
     """Write the sample data, and import once what each fork needs."""
     import torch._dynamo  # noqa: F401
+    import torchmetrics  # noqa: F401
 
     import flagperf.trainer.pytorch.entry
-    import flagperf.trainer.pytorch.finish  # noqa: F401  # all three: else each fork imports them
+    import flagperf.trainer.pytorch.finish  # noqa: F401  # all four: else each fork imports them
     from flagperf.trainer.data.sample_data import ensure_sample_data
     from flagperf.trainer.start.imports import import_components
 
@@ -62,14 +65,20 @@ def versions() -> dict[str, str]:
     return {"torch": str(torch.__version__), "python": platform.python_version()}
 
 
-def forked(config: Mapping[str, Any], way: Way, prepared: Callable[[], None] | None = None) -> Curve | str:
+def forked(
+    config: Mapping[str, Any],
+    way: Way,
+    read: Callable[[Sequence[Event]], Logged],
+    prepared: Callable[[], None] | None = None,
+) -> Logged | str:
     """Train in a fork of this process.
 
     Args:
+        read: makes the answer of what the loop logged.
         prepared: called in the fork before the training.
 
     Returns:
-        The curve of the training; or the error that ended the training.
+        The answer; or the error that ended the training.
     """
     print(f"{config['case']}: {way.title}, lr {config['lr']:g}", file=sys.stderr, flush=True)
     fork = multiprocessing.get_context("fork")
@@ -79,7 +88,7 @@ def forked(config: Mapping[str, Any], way: Way, prepared: Callable[[], None] | N
         try:
             if prepared is not None:
                 prepared()
-            answers.put(trained(config, way))
+            answers.put(read(trained(config, way)))
         except BaseException as error:
             traceback.print_exc()
             answers.put(f"{type(error).__name__}: {error}"[:200])
@@ -87,12 +96,12 @@ def forked(config: Mapping[str, Any], way: Way, prepared: Callable[[], None] | N
 
     process = fork.Process(target=train)
     process.start()
-    answer: Curve | str = answers.get()
+    answer: Logged | str = answers.get()
     process.join()
     return answer
 
 
-def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> Curve:
+def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> list[Event]:
     """Train in this process: what the loop logged."""
     import torch
 
@@ -117,7 +126,7 @@ def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> Curve:
             Training(engine({**config, **split, "precision": precision}), PerfLog(0, file.fileno())).run()
         file.seek(0)
         lines = file.read().decode().split("\n")
-    return Curve.of([event for line in lines if (event := parse(line)) is not None])
+    return [event for line in lines if (event := parse(line)) is not None]
 
 
 def narrow_after_loading() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -13,9 +14,14 @@ import pytest
 
 ALLOWED_SKIPS = ("needs a GPU",)
 REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines share the machine with other tests
+# A collective of PyTorch 2.14.1 crashed in one of ten runs of test_parallel.py; the cause is unknown.
+CRASHED = "ended with -11 and no answer"  # toy.fork_ranks: SIGSEGV
 SECOND_TRIES = Path(__file__).parents[1] / "build/second-tries"  # names of tests; .ci/run says how many
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
+
+# jsonschema compiles 40 grammars for a format that none of our schemas has: a second in each worker.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # its import fails, as jsonschema allows
 
 gc.set_threshold(50_000, 20, 100)  # pytest holds many objects, which Python would go through again and again
 
@@ -30,13 +36,14 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that may take longest begin first, so that no worker has one left at the end while the others wait.
 
-    In CI a test of real hosts that fails is run once more; the summary names it with RERUN.
+    In CI a test of real hosts that fails is run once more, and so is a test with a crashed rank; the summary names it
+    with RERUN.
     """
     items.sort(key=time_limit, reverse=True)
     if os.environ.get("FLAGPERF_CI"):
         for item in items:
-            if item.path.parent.name in REAL_HOSTS:
-                item.add_marker(pytest.mark.flaky(reruns=1))
+            real_hosts = item.path.parent.name in REAL_HOSTS
+            item.add_marker(pytest.mark.flaky(reruns=1, **({} if real_hosts else {"only_rerun": CRASHED})))
 
 
 def time_limit(item: pytest.Item) -> float:

@@ -11,6 +11,7 @@ import pytest
 
 from flagperf.cli.help import verbs
 from flagperf.config.compose import compose_each, compose_jobs
+from flagperf.config.schema.keys import PROBES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")]
@@ -26,6 +27,8 @@ OF_READERS = (
     ".venv",
     "~/",
 )  # folders and files that a command would need
+WITHOUT_DATA = {f"probe={name}" for name in PROBES}
+OF_DOCTOR = ("fabric=true", "offline=true")  # words that doctor takes out
 
 
 def runs() -> dict[tuple[str, ...], str]:
@@ -34,8 +37,8 @@ def runs() -> dict[tuple[str, ...], str]:
     for path in sorted(PAGES + SHIPPED):
         for line in _lines(path):
             words = shlex.split(re.split(r"\s{3,}|\s#", line)[0])[1:]
-            if words[:1] == ["doctor"] or "probe=alone" in words:  # which take the words of a run, and need no data
-                words = [*words[1:], "data_dir=/data"]
+            if words[:1] == ["doctor"] or WITHOUT_DATA & set(words):  # which take the words of a run, and need no data
+                words = [*(word for word in words[1:] if word not in OF_DOCTOR), "data_dir=/data"]
             if not any(part in line for part in OF_READERS) and (not words or words[0] not in verbs()):
                 found.setdefault(tuple(words), str(path.relative_to(ROOT)))
     return found

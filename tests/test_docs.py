@@ -13,6 +13,8 @@ import yaml
 
 from flagperf.cli.help import verbs
 from flagperf.config.compose import compose_jobs
+from flagperf.config.files.search_path import CONF, family_of
+from flagperf.config.files.search_path import cases as cases_of
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "docs/site"
@@ -20,7 +22,6 @@ sys.path.insert(0, str(SITE))
 from translations import contents, originals, translation  # noqa: E402
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])
-CASE_FOLDERS = {"docs/cases": "md", "conf/model": "yaml"}
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
 COMMAND = re.compile(r"(flagperf|make|python|PATH=|PYTHONPATH=)\b")
@@ -51,11 +52,9 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_every_case_has_its_page() -> None:
-    names = {
-        folder: {path.relative_to(ROOT / folder).with_suffix("") for path in (ROOT / folder).glob(f"**/*.{end}")}
-        for folder, end in CASE_FOLDERS.items()
-    }
-    assert names["docs/cases"] == names["conf/model"]
+    cases = {Path(family_of(case, (CONF,))) for case in cases_of((CONF,))}
+    pages = {path.relative_to(ROOT / "docs/cases").with_suffix("") for path in (ROOT / "docs/cases").glob("**/*.md")}
+    assert pages == cases
 
 
 def test_the_pages_of_the_cases_are_up_to_date() -> None:

@@ -35,3 +35,5 @@ def test_the_search_finds_pages(language: str, tmp_path: Path) -> None:
             tab.wait_for(f"{RESULTS}.includes({json.dumps(page)})")
             assert {url.split(":")[0] for url in tab.requests()} <= {"file", "data"}
             assert tab.problems() == []
+        tab.open(site / "docs" / ("zh" if language == "zh" else "") / "probe.html")
+        assert tab.inaccessible() == []

@@ -50,6 +50,30 @@ def test_the_wheel_knows_its_commit(flagperf: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("argv", [("uvx", "--from"), ("pipx", "run", "--spec")], ids=["uvx", "pipx"])
+def test_it_runs_without_an_installation(
+    flagperf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    monkeypatch.setenv("PIPX_HOME", str(tmp_path / "pipx"))
+    (wheel,) = flagperf.parents[2].glob("flagperf-*.whl")
+    command = [Path(sys.executable).with_name(argv[0]), *argv[1:], wheel, "flagperf", "dry_run=true", "nproc=2"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "flagperf.trainer" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_the_name_cases_is_left_to_others(flagperf: Path, tmp_path: Path) -> None:
+    (packages,) = flagperf.parents[1].glob("lib/python*/site-packages")
+    assert not (packages / "cases").exists()
+    ask = "import flagperf, cases.statements; print(cases.statements.__file__)"
+    done = subprocess.run(
+        [flagperf.with_name("python"), "-c", ask], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert (done.stdout, done.stderr) == (f"{packages}/flagperf/cases/statements.py\n", "")
+
+
+@pytest.mark.slow
 def test_the_scripts_that_hosts_run_are_in_the_wheel(flagperf: Path) -> None:
     (installed,) = flagperf.parents[1].glob("lib/python*/site-packages/flagperf")
     scripts = [{path.relative_to(folder) for path in folder.rglob("*.sh")} for folder in (installed, ROOT / "flagperf")]

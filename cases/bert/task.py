@@ -24,6 +24,7 @@ class Pretraining(Task):
     """Batches of examples: two texts with masked words."""
 
     metrics = ("mlm_accuracy", "eval_loss")
+    one_call_per_batch = True
 
     @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ class ImageClassification(Task):
     """
 
     metrics = ("acc1", "acc5")
+    one_call_per_batch = True
 
     def __init__(
         self,

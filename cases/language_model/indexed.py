@@ -55,7 +55,7 @@ class Shard:
             raise ConfigError("no such file in the data set", where=str(path), key="data_dir") from None
         end = self._end()
         if size != end:
-            raise self._damaged(f"{size:,} bytes", f"the {end:,} of which the index tells")
+            raise self._damaged(f"{size:,} bytes", f"the {end:,} that the index states")
         if not size:
             raise ConfigError("no tokens in this file of the data set", where=str(path), key="data_dir")
         self.tokens: NDArray[Any] = np.memmap(path, self.index.kind, "r")

@@ -47,7 +47,7 @@ def _topics() -> Iterator[NDArray[Any]]:
         from pydoc_data.topics import topics
     except ImportError:
         raise ConfigError(
-            "this Python lacks the text of which sample data is made",
+            "this Python lacks the text for sample data",
             given="no module pydoc_data",
             advice="use a whole Python, or real data: data_dir=PATH",
         ) from None

@@ -13,15 +13,18 @@ from cases.optimization import decay_except
 from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
+UNDECAYED = ("*RMSNorm.*", "LayerNorm.*", "*bias", "*.sinks")  # the rest are matrices
+
 
 class NextToken(Task):
     """Batches of cases.language_model.data.PackedTokens, [samples, length + 1]. The throughput counts tokens."""
 
     metrics = ("eval_loss",)
+    one_call_per_batch = True
 
     @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
-        return decay_except(network, ["*RMSNorm.*"])
+        return decay_except(network, UNDECAYED)
 
     def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
         """Cross-entropy, the mean over all tokens that are to be predicted."""
@@ -37,17 +40,36 @@ class NextToken(Task):
         return len(batch) * (batch.shape[1] - 1)
 
     def formula(self, network: nn.Module, config: Mapping[str, Any]) -> dict[str, float]:
-        """torchtitan's: six operations a parameter, without an embedding that is only looked up, and attention.
+        """6N of Kaplan et al. 2020 (arXiv:2001.08361), and torchtitan's: parameters that multiply, and attention.
 
+        6N takes all parameters and leaves attention out; the others leave out an embedding that is only looked up.
         Attention is two products of matrices over the places that a token sees, forward, and twice as many backward:
         over the whole sequence by convention, over half of it as it is computed. Recomputed operations do not count.
         """
         shape, length = config["network"]["config"], config["seq_length"]
-        width = shape.get("head_dim") or shape["hidden_size"] // shape["num_attention_heads"]
+        width = self.head_width(shape)
         pair = 12 * shape["num_hidden_layers"] * shape["num_attention_heads"] * width
         looked_up = 0 if shape["tie_word_embeddings"] else shape["vocab_size"] * shape["hidden_size"]
-        products = 6 * (sum(parameter.numel() for parameter in network.parameters()) - looked_up)
-        return {"formula_flops": products + pair * length, "formula_flops_causal": products + pair * (length + 1) / 2}
+        # A weight takes two operations forward, two for the gradient of its inputs, and two for its own unless frozen.
+        each = {parameter: 6 if parameter.requires_grad else 4 for parameter in network.parameters()}
+        parameters = sum(parameter.numel() * operations for parameter, operations in each.items())
+        parameters -= 6 * self.idle(network, shape)
+        products = parameters - looked_up * (6 if all(parameter.requires_grad for parameter in each) else 4)
+        return {
+            "formula_flops": products + pair * length,
+            "formula_flops_causal": products + pair * (length + 1) / 2,
+            "formula_flops_6n": parameters,
+        }
+
+    def head_width(self, shape: Mapping[str, Any]) -> float:
+        """The mean width of a head in the two products of attention."""
+        if "v_head_dim" in shape:  # latent attention: keys and values have different widths
+            return float(shape["qk_nope_head_dim"] + shape["qk_rope_head_dim"] + shape["v_head_dim"]) / 2
+        return shape.get("head_dim") or shape["hidden_size"] // shape["num_attention_heads"]  # type: ignore[no-any-return]
+
+    def idle(self, network: nn.Module, shape: Mapping[str, Any]) -> float:  # noqa: ARG002
+        """The parameters that a token does not meet: those of experts that it does not choose."""
+        return 0
 
     def example(self, config: Mapping[str, Any]) -> Tensor:
         """One sequence."""

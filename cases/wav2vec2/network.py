@@ -89,7 +89,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         return self.through(after, hidden)
 
     def through(self, layers: Iterable[nn.Module], hidden: Tensor) -> Tensor:
-        """The frames after these layers, each of which may be dropped in training.
+        """The frames after these layers. Training may drop each layer.
 
         Layers are dropped only where there is a gradient: all of them are there when operations are counted.
         """

@@ -62,7 +62,7 @@ class ContrastiveLearning(Task):
         return len(batch["masked"])
 
     def example(self, config: Mapping[str, Any]) -> Batch:
-        """The longest clip, 250,000 samples of audio at full size, of which every second frame is masked."""
+        """The longest clip, 250,000 samples of audio at full size. Every second frame is masked."""
         samples, network = config["max_sample_size"], config["network"]
         frames = samples
         for kernel, stride in zip(network["conv_kernel"], network["conv_stride"]):

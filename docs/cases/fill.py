@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, family_of, options
 from flagperf.contract.records import Summary
 from flagperf.report.cells import ABSENT, percent, row
 from flagperf.report.files import read_run
@@ -136,21 +136,26 @@ def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
             else {}
         ),
         "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
-        "run": "```\n" + "\n".join(commands(case)) + "\n```",
-        "mutable": textwrap.fill(mutable_part(case), 140, break_on_hyphens=False),
+        "run": "```\n" + "\n".join(line for member in members(case) for line in commands(member)) + "\n```",
+        "mutable": textwrap.fill(mutable_part(config["mutable"]), 140, break_on_hyphens=False),
         "measured": measured_part(config, measured),
     }
 
 
-def mutable_part(case: str) -> str:
+def members(case: str) -> list[str]:
+    """The case of a page, and the cases that share its tiny size and its page."""
+    return [case, *(name for name in options("model", (CONF,)) if name != case and family_of(name, (CONF,)) == case)]
+
+
+def mutable_part(mutable: Iterable[str]) -> str:
     """The keys that the case's own list adds to the common list, and the keys that it removes."""
-    own = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
+    common = yaml.safe_load((CONF / "mutable/common.yaml").read_text(encoding="utf-8"))
     added, fixed = (
-        ", ".join(f"`{name}`" for name, why in own.items() if name != "defaults" and (why is None) == out)
-        for out in (False, True)
+        ", ".join(f"`{name}`" for name in names if name not in others)
+        for names, others in ((mutable, common), (common, set(mutable)))
     )
-    common = "The common keys (`conf/mutable/common.yaml`)"
-    return common + (f" except {fixed}," if fixed else "") + (f" and {added}" if added else " and no other") + "."
+    start = "The common keys (`conf/mutable/common.yaml`)"
+    return start + (f" except {fixed}," if fixed else "") + (f" and {added}" if added else " and no other") + "."
 
 
 def published_part(known: Mapping[str, Any]) -> str:
@@ -185,7 +190,8 @@ def commands(case: str) -> list[str]:
         for scale, words in SCALES.items()
         if f"{hardware}x{scale}" in tunings
     ]
-    return [*full, f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
+    first = text.partition("\n# ")[2].partition("\n")[0]  # the command in the head of the case's file
+    return [*(full or [first]), f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
 
 
 def measured_part(config: Mapping[str, Any], measured: list[Row]) -> str:

@@ -41,6 +41,7 @@ Path(external_toc_path).write_text(
     yaml.safe_dump(contents(_toc, chinese=chinese), allow_unicode=True), encoding="utf-8"
 )
 
+highlight_language = "text"  # of blocks that name no language: output of a terminal
 html_theme = "furo"
 html_title = "flagperf"
 html_search_language = "zh" if chinese else "en"

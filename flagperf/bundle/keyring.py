@@ -34,7 +34,7 @@ class Signed:
     """Who signed a text."""
 
     key: str  # its id; several ids with commas between them
-    owner: str = ""  # "": no key of the reader made the signature, so it is not checked
+    owners: tuple[str, ...] = ()  # none: no key of the reader made a signature, so none is checked
 
 
 def read_keyring(path: Path) -> Keyring:
@@ -48,7 +48,7 @@ def read_keyring(path: Path) -> Keyring:
 
 
 def signed_by(envelope: bytes, text: bytes, keyring: Keyring) -> Signed:
-    """Who signed the text in an envelope.
+    """Who signed the text in an envelope. Each signature of a trusted key is checked.
 
     Raises:
         ValueError: the data is no envelope, holds another text, or has a wrong signature in the name of a trusted key.
@@ -58,12 +58,11 @@ def signed_by(envelope: bytes, text: bytes, keyring: Keyring) -> Signed:
     names = signature.signers(envelope)
     if not names:
         raise ValueError("the envelope has no signature")
-    name = next((name for name in names if name in keyring), None)
-    if name is None:
-        return Signed(", ".join(names))
-    if not signature.is_signed(envelope, text, keyring[name].key):
-        raise ValueError(f"the signature is not by {name}, although it says so")
-    return Signed(name, keyring[name].owner)
+    known = [name for name in dict.fromkeys(names) if name in keyring]
+    for name in known:
+        if not signature.is_signed(envelope, text, keyring[name].key):
+            raise ValueError(f"the signature is not by {name}, although it says so")
+    return Signed(", ".join(known or names), tuple(keyring[name].owner for name in known))
 
 
 def _has_key(line: str) -> bool:

@@ -201,7 +201,7 @@ def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
         }
         if unknown := [key for key, figure in figures.items() if figure is None]:
             yield Lack(str(path), "predict", f"no {', '.join(unknown)}: no predicted times there", needed=False)
-        formats = (name for name in get_args(NumberFormat) if name != "fp8")  # of which not every chip has one
+        formats = (name for name in get_args(NumberFormat) if name != "fp8")  # not every chip has an fp8 peak
         unknown = [name for name in formats if name not in hardware.peak_flops]
         if unknown:
             yield Lack(str(path), "peak_flops", f"none for {', '.join(unknown)}: no MFU there", needed=False)

@@ -164,7 +164,7 @@ def _show(
 
 
 def _show_scaling(groups: scaling.Groups) -> None:
-    """How the cases scale, of which the runs hold several scales."""
+    """Show how each case scales, if the runs hold several scales of it."""
     from rich.console import Group
     from rich.text import Text
 

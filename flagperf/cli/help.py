@@ -92,16 +92,17 @@ def help_text() -> str:
 
 
 def usage(name: str) -> str:
-    """The usage of a verb, in one line."""
+    """The usage of a verb, in one line; several forms have a semicolon between them."""
     match = re.search(r"^usage: (.*?)\n\n", _manual(name), re.MULTILINE | re.DOTALL)
-    return " ".join(match[1].split()) if match else f"flagperf {name}"
+    return " ".join(match[1].split()).replace(" flagperf ", "; flagperf ") if match else f"flagperf {name}"
 
 
 def words_of(name: str) -> list[str]:
     """The words in usage and explanations of a verb: "model=NAME", "check", "RUN_DIR"."""
     explained = _manual(name).partition("\nexamples:")[0]
     names = re.findall(r"^  (\S+(?: \S+)*)(?=  |\n)", explained, re.MULTILINE)
-    return [word for text in (usage(name), *names) for word in re.split(r"[\s|\[\]]+", text) if word]
+    forms = usage(name).replace(f"; flagperf {name} ", " ")
+    return [word for text in (forms, *names) for word in re.split(r"[\s|\[\]]+", text) if word]
 
 
 @cache

@@ -6,7 +6,7 @@ usage: flagperf list [KIND… | CHOICE… | CASE [framework=NAME] [size=tiny] | 
 words:
   KIND                          a word of the next line; without a word, all kinds
   cases|frameworks|vendors|hardware|clusters|experiments
-                                names and titles
+                                names and titles; cases in groups: vision, language, speech, …
   CHOICE                        a vendor, product, framework, cluster or experiment: its file and its values
   CASE                          target, data, tunings, and settings: default, unit, range, and whether a closed run may
                                 change it
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -42,6 +42,7 @@ from flagperf.cli.list_runs import list_runs
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.about_choice import about_choice, groups_of, product_vendor
 from flagperf.config.files import search_path
+from flagperf.config.schema.keys import FIELDS
 from flagperf.errors import ConfigError, nearest
 from flagperf.report.fitted import FittedTable
 from flagperf.run.console import print_unfolded
@@ -81,10 +82,35 @@ def main(options: argparse.Namespace) -> int:
 def _kind_table(kind: str, config_dirs: Sequence[Path]) -> FittedTable:
     folders = search_path.search_path(config_dirs)
     table = FittedTable(title=kind, title_justify="left", show_header=False, padding=(0, 1, 0, 1))
-    for name, title in rows(kind, config_dirs):
-        further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
-        table.add_row(*map(escape, (name, title, *further)))
+    for heading, members in _grouped(kind, rows(kind, config_dirs), folders):
+        if heading:
+            table.add_row(f"[bold]{heading}[/bold]")
+        for name, title in members:
+            further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
+            table.add_row(*map(escape, ("  " * bool(heading) + name, title, *further)))
     return table
+
+
+def _grouped(
+    kind: str, choices: Sequence[tuple[str, str]], folders: Sequence[Path]
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Cases by their field; a case of the user's own may have none. Other choices are one group without a heading."""
+    if kind != "cases":
+        yield "", list(choices)
+        return
+    fields = {name: _field(name, folders) for name, _ in choices}
+    for field in (*FIELDS, ""):
+        members = [choice for choice in choices if fields[choice[0]] == field]
+        if members:
+            yield field or "other", members
+
+
+def _field(case: str, folders: Sequence[Path]) -> str:
+    """The field of a case: of its file, or of the file that it begins with; empty for none, or for a wrong one."""
+    paths = (search_path.find(name, folders) for name in search_path.chain(f"model/{case}", folders))
+    values = (_value("field", path.read_text(encoding="utf-8")) for path in paths if path)
+    value = next(filter(None, values), "")
+    return value if value in FIELDS else ""
 
 
 def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:

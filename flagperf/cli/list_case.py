@@ -41,6 +41,8 @@ def columns(rows: Iterator[tuple[str, str]]) -> FittedTable:
 
 def _head(about: AboutCase) -> Iterator[tuple[str, str]]:
     yield about.name, about.title
+    if about.field:
+        yield "field", about.field
     yield "revision", str(about.revision)
     others = [name for name in about.frameworks if name != about.framework]
     yield "framework", about.framework + (f" (framework=… also takes {', '.join(others)})" if others else "")

@@ -1,6 +1,6 @@
 """flagperf predict: memory and time of a training before it runs
 
-usage: flagperf predict [OVERRIDES…] [-m] [json=FILE] [html=FILE]
+usage: flagperf predict [OVERRIDES…] [-m] [probe=FILE] [json=FILE] [html=FILE] [operators=FILE]
 
 One optimizer step of the case is traced without a device, on this machine. docs/predict.md explains the figures.
 
@@ -9,7 +9,9 @@ words:
              and settings of the case, such as train_batch_size=N: flagperf list CASE
              with nnodes and without nproc, a node has the devices_per_node of the product
              parallel=auto chooses the fastest mesh that fits
+  probe=FILE use the figures in the probe.json of probe=alone (devices) or probe=fabric (links); both may be given
   json=FILE  write all figures to a file, too
+  operators=FILE  write the operators of the step as a table for probe=operators, a FILE.yaml
   html=FILE  write a page with tables and plots of the scales
 
 options: -m, --config-dir
@@ -19,6 +21,7 @@ examples:
   flagperf predict -m model=resnet50 vendor=nvidia hardware=A100 train_batch_size=64,128,256,512
   flagperf predict -m model=llama3_8b vendor=nvidia hardware=H100 nnodes=1,16,128,512 parallel.mesh.tp=1,8
   flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=16 parallel=auto
+  flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=16 probe=result/probe20260101-120000/probe.json
 
 exit codes: 0, 2, 4
 """
@@ -37,11 +40,14 @@ from rich.text import Text
 from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.parts.batch_size import GLOBAL
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.fabric import Curve
 from flagperf.contract.hardware import GIB
+from flagperf.contract.records import ProbedDevice
 from flagperf.contract.regular import write_atomically
 from flagperf.contract.trace import KINDS
 from flagperf.errors import ConfigError, FlagperfError, NoValidCaseError
 from flagperf.predict.memory import Fit, Margin
+from flagperf.predict.operator_table import operator_table
 from flagperf.predict.scaling import Scale, scale_of
 from flagperf.predict.times import figures_of
 from flagperf.report.prediction import (
@@ -53,13 +59,14 @@ from flagperf.report.prediction import (
     scale_rows,
     time_lines,
 )
+from flagperf.results.fabric import read_probe
 from flagperf.results.json_record import write_json
 from flagperf.run.auto_mesh import with_mesh
 from flagperf.run.console import print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
 from flagperf.run.ways_to_fit import PER_RANK, changes_of, ways_to_fit
 
-JSON, HTML = "json=", "html="
+JSON, HTML, PROBE, OPERATORS = "json=", "html=", "probe=", "operators="
 PRODUCT = ("model=", "vendor=", "hardware=")
 
 
@@ -67,7 +74,9 @@ def main(options: argparse.Namespace) -> int:
     """Predict each job, and print one job in full or several as a table."""
     files = [word.removeprefix(JSON) for word in options.arguments if word.startswith(JSON)]
     pages = [word.removeprefix(HTML) for word in options.arguments if word.startswith(HTML)]
-    overrides = [word for word in options.arguments if not word.startswith((JSON, HTML))]
+    probes = [read_probe(Path(word.removeprefix(PROBE))) for word in options.arguments if word.startswith(PROBE)]
+    tables = [word.removeprefix(OPERATORS) for word in options.arguments if word.startswith(OPERATORS)]
+    overrides = [word for word in options.arguments if not word.startswith((JSON, HTML, PROBE, OPERATORS))]
     jobs = _jobs(overrides, options)
     if not jobs:
         raise NoValidCaseError("no case is left to predict")
@@ -78,15 +87,32 @@ def main(options: argparse.Namespace) -> int:
         raise predictions[0]
     else:
         print_single(predictions[0])
-    scales = [_scale(prediction) for prediction in predictions if isinstance(prediction, Prediction)]
+    scales = [_scale(prediction, probes) for prediction in predictions if isinstance(prediction, Prediction)]
     print_times(scales)
     for file in pages:
         name = f"{jobs[0].case} on {jobs[0].hardware.name}"
         print(write_atomically(Path(file), prediction_page(name, scales)))
+    for file in tables:
+        print(_write_table(Path(file), predictions))
     for file in files:
         records = [as_record(job, prediction) for job, prediction in zip(jobs, predictions, strict=True)]
         print(write_json({"jobs": records}, Path(file)))
     return 0
+
+
+def _write_table(file: Path, predictions: Sequence[Prediction | FlagperfError]) -> Path:
+    """Write the operators of a job as a table.
+
+    Raises:
+        ConfigError: there are several jobs.
+    """
+    if len(predictions) > 1:
+        raise ConfigError("a table has the operators of one job", key="operators", given=file)
+    (prediction,) = predictions
+    assert isinstance(prediction, Prediction)
+    folder = file.parent.parent if file.parent.name == "operators" else file.parent
+    command = f"flagperf --config-dir {folder} run probe=operators operators.table={file.stem}"
+    return write_atomically(file, operator_table(prediction.trace, command))
 
 
 def _jobs(overrides: Sequence[str], options: argparse.Namespace) -> Sequence[JobConfig]:
@@ -116,10 +142,12 @@ def _devices_of_a_node(overrides: Sequence[str], options: argparse.Namespace) ->
     return [f"nproc={devices}"]
 
 
-def _scale(prediction: Prediction) -> Scale:
-    """The times of a prediction."""
+def _scale(prediction: Prediction, probes: Sequence[tuple[Sequence[ProbedDevice], Sequence[Curve]]]) -> Scale:
+    """The times of a prediction. `probes`: measured devices and links, in place of the data sheet's."""
     config, fit = prediction.job.config, prediction.fit
-    return scale_of(prediction.trace, config, figures_of(config), fit.needed, fit.memory)
+    devices = [device for measured, _ in probes for device in measured]
+    curves = [curve for _, measured in probes for curve in measured]
+    return scale_of(prediction.trace, config, figures_of(config, devices, curves), fit.needed, fit.memory)
 
 
 def print_times(scales: Sequence[Scale]) -> None:
@@ -161,7 +189,8 @@ def print_single(prediction: Prediction) -> None:
     print(f"peak: {memory.phase}, {'the module ' + memory.module if memory.module else 'the network itself'}")
     print(verdict(fit, job))
     if prediction.largest is not None:
-        print(f"largest train_batch_size that fits: {prediction.largest} (now {job.train_batch_size})")
+        micro_steps = f" with {steps} micro steps" if (steps := prediction.trace.case.micro_steps) > 1 else ""
+        print(f"largest train_batch_size that fits{micro_steps}: {prediction.largest} (now {job.train_batch_size})")
     for effect in [*prediction.effects, *_more_ways(prediction)]:
         print(f"with {effect.words}: {_result(effect)}")
     trace = prediction.trace

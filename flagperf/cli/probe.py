@@ -1,4 +1,4 @@
-"""`flagperf run probe=alone`: the figures of each device of a job, measured by real ranks, and the slower devices."""
+"""`flagperf run probe=…`: what ranks measure in place of a training. Here: the figures and the slower devices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import asdict
 
 from rich.table import Table
 
+from flagperf.cli.fabric import measure_fabric
+from flagperf.cli.operators import measure_operators
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import ProbedDevice
 from flagperf.errors import ConfigError
@@ -19,15 +21,21 @@ from flagperf.run.ranks_alone import ask_ranks
 FILE = "probe.json"
 
 
-def probe(jobs: Sequence[JobConfig]) -> int:
+def probe(jobs: Sequence[JobConfig], config_dirs: Sequence[str]) -> int:
     """Start the ranks of a job as a run does, measure, print a table, and write it to probe.json.
 
     Raises:
         ConfigError: the command has several jobs.
     """
     if len(jobs) > 1:
-        raise ConfigError("a probe measures one job", key="probe", given="alone", advice="give one value of each key")
+        raise ConfigError(
+            "a probe measures one job", key="probe", given=jobs[0].probe, advice="give one value of each key"
+        )
     (job,) = jobs
+    if job.probe in ("fabric", "links"):
+        return measure_fabric(job, FILE)
+    if job.probe == "operators":
+        return measure_operators(job, config_dirs, FILE)
     folder, logs = ask_ranks(job, "probe")
     devices = probed_devices(logs)
     slower = list(slower_devices(devices))

@@ -21,7 +21,10 @@ overrides needed most:
   submit=true                   with cluster=slurm: put the run into the queue, and do not wait (docs/schedulers.md)
   dry_run=true                  print configuration, changes and commands; run nothing
   render=FOLDER                 on Kubernetes: write the run's manifests for kubectl; run nothing
-  probe=run|alone               measure each device after the training; alone: in place of it, without data
+  probe=run|alone|fabric|links|operators
+                                measure each device after the training; in place of it, without data: alone: each
+                                device, fabric: the links between devices, links: search for a slow link, operators:
+                                single operators (docs/probe.md)
 
 options: -m, --config-dir
 
@@ -43,11 +46,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flagperf.config.compose import compose_jobs
+from flagperf.config.schema.keys import PROBES
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 from flagperf.schedulers.interface import scheduler
 
-PROBE, AUTO = "probe=alone", "parallel=auto"
+PROBE, AUTO = [f"probe={name}" for name in PROBES], "parallel=auto"
 
 if TYPE_CHECKING:
     from flagperf.run.command_file import Command
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 
 def main(options: argparse.Namespace) -> int:
     """Compose, plan, execute, read, report."""
-    if PROBE in options.arguments:
+    if any(word in options.arguments for word in PROBE):
         options.arguments = [*options.arguments, "size=tiny"]  # the reduced case: no data is needed
     if AUTO in options.arguments:
         from flagperf.run.auto_mesh import with_mesh  # heavy, and no part of another command
@@ -80,10 +84,10 @@ def main(options: argparse.Namespace) -> int:
 
 def _launch(jobs: Sequence[JobConfig], command: Command) -> int:
     """Run jobs from this launcher; returns the exit code."""
-    if jobs[0].probe == "alone":
+    if jobs[0].probe in PROBES:
         from flagperf.cli.probe import probe
 
-        return probe(jobs)
+        return probe(jobs, command.config_dirs)
     from flagperf.cli.jobs import run  # heavy, and no part of a dry run or a refusal
 
     return run(jobs, command)

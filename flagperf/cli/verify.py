@@ -70,9 +70,9 @@ def _approval(bundle: Path, keyring: Keyring) -> tuple[Text, bool]:
         return Text(f"approval: cannot be believed: {error}", style="bold red"), False
     if signed is None:
         return Text("approval: none"), True
-    if not signed.owner:
+    if not signed.owners:
         return Text(f"approval: by {signed.key}; not checked: give keys=FILE with this public key"), True
-    return Text(f"approval: good, by {signed.owner}, {signed.key}", style="green"), True
+    return Text(f"approval: good, by {', '.join(signed.owners)}, {signed.key}", style="green"), True
 
 
 def _table(location: str, rows: Sequence[Row]) -> Table:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from flagperf.compare.values import Estimate, Word
+from flagperf.results.convergence import MORE, detectable
 
 LEVEL = 0.05  # of a test; the interval has 95 %
 ENOUGH_ROUNDS = 5  # a side, for a test by ranks: the most extreme orders are 2 of 252, 0.8 %
@@ -31,6 +32,20 @@ class Spread:
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.squares + other.squares, self.freedom + other.freedom)
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the logarithms of the rounds of a job."""
+        return math.sqrt(self.squares / self.freedom)
+
+    def detects(self, rounds: int, others: int, further: int) -> float:
+        """The change, as a share, that a t-test would detect between so many rounds of a job and of another.
+
+        Args:
+            further: of these rounds, those that have yet to be trained.
+        """
+        freedom = self.freedom + further
+        return math.expm1(detectable(self.deviation, rounds, others, freedom, LEVEL / 2))
+
     @classmethod
     def of(cls, rounds: Sequence[float]) -> Spread:
         """The spread of the rounds of a job; all values are above 0."""
@@ -42,23 +57,26 @@ class Spread:
 def estimate(base: Sequence[float], other: Sequence[float], earlier: Spread = Spread()) -> Estimate:
     """The ratio of other to base, from the values of their rounds, all above 0. `earlier`: of earlier rounds."""
     ratio = statistics.fmean(other) / statistics.fmean(base)
-    if min(len(base), len(other)) >= ENOUGH_ROUNDS:
-        return _by_ranks(ratio, [math.log(value) for value in base], [math.log(value) for value in other])
     spread = Spread.of(base) + Spread.of(other) + earlier
-    if not spread.freedom or (min(len(base), len(other)) == 1 and not earlier.freedom):
+    by_ranks = min(len(base), len(other)) >= ENOUGH_ROUNDS
+    if not by_ranks and (not spread.freedom or (min(len(base), len(other)) == 1 and not earlier.freedom)):
         return Estimate(ratio, None, None, "one round")
+    detects = [spread.detects(len(base) + more, len(other) + more, 2 * more) for more in (0, MORE)]
+    if by_ranks:
+        low, high, effect = _by_ranks([math.log(value) for value in base], [math.log(value) for value in other])
+        return Estimate(ratio, low, high, "rank (Mann-Whitney)", effect, *detects)
     from scipy.stats import t
 
-    deviation = math.sqrt(spread.squares / spread.freedom * (1 / len(base) + 1 / len(other)))
-    reach = float(t.ppf(1 - LEVEL / 2, spread.freedom)) * deviation
+    deviation = spread.deviation * math.sqrt(1 / len(base) + 1 / len(other))
+    reach = math.exp(float(t.ppf(1 - LEVEL / 2, spread.freedom)) * deviation)
     method = f"Student's t with {spread.freedom} degrees of freedom"
     if earlier.freedom:
         method += f" ({earlier.freedom} from earlier rounds)"
-    return Estimate(ratio, ratio * math.exp(-reach), ratio * math.exp(reach), method)
+    return Estimate(ratio, ratio / reach, ratio * reach, method, None, *detects)
 
 
-def _by_ranks(ratio: float, base: Sequence[float], other: Sequence[float]) -> Estimate:
-    """The estimate from the order of the rounds. `base` and `other` are logarithms."""
+def _by_ranks(base: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Bounds of the ratio, and Cliff's delta, from the order of the rounds. `base` and `other` are logarithms."""
     from scipy.stats import mannwhitneyu
 
     shifts = sorted(right - left for left in base for right in other)
@@ -72,7 +90,7 @@ def _by_ranks(ratio: float, base: Sequence[float], other: Sequence[float]) -> Es
     low = shifts[next(filter(allowed, indices), 0)]
     high = shifts[next(filter(allowed, reversed(indices)), len(between) - 1) + 1]
     effect = sum((right > left) - (right < left) for left in base for right in other) / len(shifts)
-    return Estimate(ratio, math.exp(low), math.exp(high), "rank (Mann-Whitney)", effect)
+    return math.exp(low), math.exp(high), effect
 
 
 def word(ratio: Estimate, higher: bool, margin: float) -> Word:

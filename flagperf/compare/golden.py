@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from flagperf.config.files.search_path import find
+from flagperf.config.files.search_path import family_of, find
 from flagperf.config.schema.keys import is_under
 from flagperf.contract.leaves import leaves
 from flagperf.contract.perflog import Event
@@ -29,6 +29,7 @@ NO_METRIC = ("step", "samples", "time")  # fields of EVALUATE beside the metrics
 COMPUTED = (  # what decides what is computed; the precision has a band of its own
     *("network", "optimizer", "lr_scheduler", "task", "train_data", "eval_data", "fingerprint", "init_checkpoint"),
     *("train_batch_size", "eval_batch_size", "gradient_accumulation_steps", "global_batch_size", "lr", "lr_interval"),
+    *("adapter", "initialisation"),
     *("max_steps", "eval_interval_steps", "clip_grad", "sync_bn", "ema", "float8_modules", "synthetic", "seed"),
     *("random_numbers", "nnodes", "nproc"),
 )
@@ -187,7 +188,9 @@ def golden_file(case: str, folders: Sequence[Path]) -> Path:
     """
     path = find(f"golden/{case}", folders)
     if path is None:
+        family = family_of(case, folders)
         advice = f"python -m cases.golden {case} writes them"
+        advice = advice if family == case else f"model={family} has golden curves and the same layers"
         raise ConfigError("the case has no golden curves", key="model", given=case, advice=advice)
     return path
 
@@ -201,7 +204,11 @@ def identity_of(config: Mapping[str, Any]) -> str:
 def computed(config: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted key → value of all that decides what is computed. The folder of the data counts by its last name."""
     folder = config["data_dir"] or ""
-    flat = leaves({name: config.get(name) for name in COMPUTED})
+    unused = {  # settings that are newer than most curves
+        "adapter": not config["adapter"]["modules"],
+        "initialisation": config.get("initialisation", "in_order") == "in_order",
+    }
+    flat = leaves({name: config.get(name) for name in COMPUTED if not unused.get(name)})
     kept = {key: value for key, value in flat.items() if not any(is_under(key, free) for free in FREE)}
     bare = {
         key: value.replace(folder, "") if folder and isinstance(value, str) else value for key, value in kept.items()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flagperf.compare.estimate import Spread, estimate, word
+from flagperf.compare.estimate import ENOUGH_ROUNDS, Spread, estimate, word
 from flagperf.compare.likeness import check_alike, differences
 from flagperf.compare.values import Comparison, Figure
 from flagperf.contract.leaves import leaves
-from flagperf.contract.records import Summary
+from flagperf.contract.records import Convergence, Summary
 from flagperf.errors import ConfigError
-from flagperf.results.summary import FIGURES, STEPS, metric, per_round, usable
+from flagperf.results.convergence import Point, batch_of, held_against, samples_to_target
+from flagperf.results.summary import FIGURES, STEPS, UTILISATIONS, metric, per_round, usable
 
 TIME = "e2e_time"
 LOWER_IS_BETTER = (TIME, "peak_memory", STEPS)  # and metrics whose target says so
@@ -132,7 +134,23 @@ def compare(
     )
     left_out = "" if ends[0] == ends[1] else f"{TIME} is not compared: {_apart(*ends)}."
     differs = differences(base.summary, other.summary)
-    return Comparison(base.summary, other.summary, base.name, other.name, figures, differs, left_out)
+    names, against = (base.name, other.name), against_base(base, other)
+    return Comparison(base.summary, other.summary, *names, figures, differs, left_out, against)
+
+
+def against_base(base: NamedJob, other: NamedJob) -> Convergence | None:
+    """MLPerf's test of reference convergence points, with the rounds of the base as the reference.
+
+    Returns:
+        None where the base has too few rounds that reached the target, or the batches of the whole jobs differ.
+    """
+    samples = [[*map(samples_to_target, usable(job.summary.results))] for job in (base, other)]
+    if len(samples[0]) < ENOUGH_ROUNDS or math.inf in samples[0]:
+        return None
+    batch, batch_of_other = (batch_of(job.summary.config) for job in (base, other))
+    if batch != batch_of_other:
+        return None
+    return held_against([Point.of(batch, samples[0], len(samples[0]))], batch, samples[1], base.name)
 
 
 def _end(summary: Summary) -> dict[str, str]:
@@ -165,7 +183,7 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
         ratio = estimate(base_values[name], other_values[name], spread)
         higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER_IS_BETTER
         unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.identity.throughput_unit)
-        unit = "" if name.startswith("mfu") else unit
+        unit = "" if name in UTILISATIONS else unit
         of_base, of_other = base.statistics[name], other.statistics[name]
         is_equal = sorted(base_values[name]) == sorted(other_values[name])
         answer = "same" if is_equal else word(ratio, higher, margin)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from flagperf.compare.gate import Decision, change, interval
+from flagperf.compare.parts import parts_line
 from flagperf.compare.values import Comparison, Figure
 from flagperf.contract.records import Statistics, Summary
 from flagperf.plain import plain
 from flagperf.report import cells
-from flagperf.report.tables import MFU, SHARES, step_times
-from flagperf.results.summary import usable, verdict
+from flagperf.report.tables import SHARES, step_times
+from flagperf.results.convergence import MORE, sentence
+from flagperf.results.summary import UTILISATIONS, usable, verdict
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -46,7 +48,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
     ratio = figure.estimate
     effect = cells.ABSENT if ratio.effect is None else f"{ratio.effect:+.2f}"
     name = f"{figure.name} [{figure.unit}]" if figure.unit else figure.name
-    shown = _in_percent if figure.name.startswith(MFU) else cells.spread
+    shown = _in_percent if figure.name in UTILISATIONS else cells.spread
     base, other = (f"{shown(side)} (n={side.n})" for side in (figure.base, figure.other))
     return name, base, other, change(ratio), interval(ratio) or cells.ABSENT, effect, figure.word
 
@@ -86,7 +88,9 @@ def terminal(comparison: Comparison, margin: float) -> Group:
 
 def note(comparison: Comparison, margin: float) -> str:
     """The methods of the intervals, and the meaning of the verdicts."""
-    left_out = f" {comparison.left_out}" if comparison.left_out else ""
+    parts = parts_line(comparison.base, comparison.other)
+    more = [text for text in (comparison.left_out, parts, *convergence(comparison), more_rounds(comparison)) if text]
+    left_out = "".join(f" {text}" for text in more)
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
     if known:
         return NOTE.format("; ".join(known), 100 * margin) + left_out
@@ -94,6 +98,23 @@ def note(comparison: Comparison, margin: float) -> str:
     firsts = {name: usable(job.results)[0] for name, job in sides.items()}
     steps = [f"{name} {step_times(first)}" for name, first in firsts.items() if first.values.get("step_time_p50")]
     return ONE_ROUND + (STEPS.format(SHARES, ", ".join(steps)) if steps else "") + left_out
+
+
+def convergence(comparison: Comparison) -> Iterator[str]:
+    """Samples to the target: of the other with the base as reference, and of each job with that of the case."""
+    known = [(comparison.other_name, comparison.convergence)]
+    known += [(name, job.convergence) for name, job in comparison.sides]
+    yield from (f"{name}: {sentence(answer)}." for name, answer in known if answer is not None)
+
+
+def more_rounds(comparison: Comparison) -> str:
+    """How small a change the rounds detect, and five more rounds, of the figures that are undecided."""
+    undecided = [figure for figure in comparison.figures if figure.word == "undecided" and figure.estimate.detects]
+    if not undecided:
+        return ""
+    now = ", ".join(f"{100 * (figure.estimate.detects or 0):.2g} % in {figure.name}" for figure in undecided)
+    more = ", ".join(f"{100 * (figure.estimate.detects_with_more or 0):.2g} %" for figure in undecided)
+    return f"These rounds detect a change of {now}; {MORE} more rounds of each job would detect {more}."
 
 
 def markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], margin: float) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flagperf.compare.jobs import NamedJob
 from flagperf.contract.records import Result, Statistics, Summary
 from flagperf.report import cells
+from flagperf.results.cost import price_of_job
 from flagperf.results.summary import describe, usable
 
 RATE = "p_train"
@@ -16,7 +17,7 @@ ENERGY = {"node": "whole nodes", "rapl": "processors and memory", "devices": "ac
 NOTE = (
     "Each figure is the arithmetic mean over the rounds, and below it its ratio to the first column. Time to target: "
     "start to end of the processes, in rounds that reached it. MFU: against the peak of the data sheet, unless it says "
-    "otherwise. Power and energy: during the training. Price: of all devices of the job, as their hardware files say."
+    "otherwise. Power and energy: during the training. Price: of the whole job, by the file of cluster or hardware."
 )
 
 
@@ -54,6 +55,8 @@ def _lines(jobs: Sequence[Summary]) -> Iterator[Line]:
     for kind, devices in ENERGY.items():
         yield _line(f"power, {devices} [W]", "less", jobs, _power(kind))
     prices = [_price(job) for job in jobs]
+    yield _line("price of a million samples", "less", jobs, _cost("per_sample", 1e6))
+    yield _line("price to target", "less", jobs, _cost("to_target"))
     yield _made("price per hour", "less", [None if price is None else describe([price]) for price in prices])
 
 
@@ -114,7 +117,14 @@ def _power(kind: str) -> Value:
     return power
 
 
+def _cost(name: str, factor: float = 1.0) -> Value:
+    def cost(result: Result) -> float | None:
+        price = result.cost.get("price", {}).get(name)
+        return None if price is None else factor * float(price)
+
+    return cost
+
+
 def _price(job: Summary) -> float | None:
-    """The price per hour of all devices of the job; None: not known."""
-    price = job.config["hardware"].get("price_per_hour")
-    return None if price is None else float(price) * job.identity.devices
+    """The price per hour of the whole job; None: not known."""
+    return price_of_job(job.config, job.identity.devices, job.identity.nnodes)

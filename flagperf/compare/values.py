@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flagperf.contract.records import Statistics, Summary
+from flagperf.contract.records import Convergence, Statistics, Summary
 
 Word = Literal["better", "worse", "same", "undecided"]
 
@@ -19,6 +19,8 @@ class Estimate:
     high: float | None
     method: str
     effect: float | None = None  # Cliff's delta, -1 to 1: 1 where each round of the other is above each of the base
+    detects: float | None = None  # least change, as a share, that these rounds detect in four of five cases
+    detects_with_more: float | None = None  # the same with five more rounds a side
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Comparison:
     figures: tuple[Figure, ...]
     differs: tuple[tuple[str, str, str], ...]  # allowed differences: key, value of the base, value of the other
     left_out: str = ""  # figures that are not compared, with the reason
+    convergence: Convergence | None = None  # of the other, with the base as reference; None: the test does not apply
 
     @property
     def sides(self) -> tuple[tuple[str, Summary], tuple[str, Summary]]:

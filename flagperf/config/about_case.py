@@ -22,7 +22,7 @@ from flagperf.contract.leaves import ABSENT
 from flagperf.errors import ConfigError
 
 # Keys that are shown separately from the settings.
-HEAD = ("case", "title", "revision", "unit", "throughput_unit", "target", "mlperf", "data")
+HEAD = ("case", "title", "field", "revision", "unit", "throughput_unit", "target", "mlperf", "data")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class AboutCase:
 
     name: str  # "bert", "paddle/bert"
     title: str
+    field: str  # one of FIELDS; empty where the case does not say
     revision: int
     size: str
     sizes: tuple[str, ...]
@@ -76,6 +77,7 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
     return AboutCase(
         name=model,
         title=final.get("title"),
+        field=final.get("field") or "",
         revision=final.get("revision") or 1,
         size=final.choices["size"],
         sizes=("full", *(size for size in options("size", folders) if find(f"size/{size}/{model}", folders))),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.files.search_path import CASE_PAGES, CONF, find, is_shipped, with_name
+from flagperf.config.files.search_path import CASE_PAGES, CONF, family_of, find, is_shipped, with_name
 from flagperf.contract.components import targets
 from flagperf.contract.sent_code import package_folder
 
@@ -16,12 +16,12 @@ GROUPS = {
     "size/tiny": "the reduced case",
     "fingerprint": "its stated network and recipe",
     "golden": "losses of trainings in fp32 on a CPU, for flagperf align",
+    "convergence": "samples that trainings need to the target",
     "published": "figures of FlagPerf, if FlagPerf publishes any",
 }
-SHIPPED_ONLY = (
-    "golden",
-    "published",
-)  # missing files of these groups are named for shipped cases of the main framework
+# Missing files of these groups are named for shipped cases of the main framework.
+SHIPPED_ONLY = ("golden", "convergence", "published")
+OF_THE_CASE = ("fingerprint", "convergence")  # groups whose file has the name of the case, and not of the model's file
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def case_files(choices: Mapping[str, str], case: str, tree: Any, folders: Sequen
     for group, content in shared.items():
         if group in choices and (path := find(f"{group}/{choices[group]}", folders)):
             yield CaseFile(path, content)
-    option = {"size/tiny": model, "fingerprint": with_name(model, case), "golden": model, "published": model}
+    option = {group: with_name(model, case) if group in OF_THE_CASE else model for group in GROUPS}
     for group, content in GROUPS.items():
         path = find(f"{group}/{option[group]}", folders)
         if path or group not in SHIPPED_ONLY or (shipped and "/" not in model):
@@ -62,5 +62,5 @@ def case_files(choices: Mapping[str, str], case: str, tree: Any, folders: Sequen
         path = path if path.is_dir() else path.with_suffix(".py")
         yield CaseFile(path, "code", exists=path.exists())
     if shipped:
-        page = CASE_PAGES / f"{model}.md"
+        page = CASE_PAGES / f"{family_of(model, folders)}.md"
         yield CaseFile(page, "the page for readers", exists=page.is_file())

@@ -21,6 +21,7 @@ from flagperf.config.parts.fingerprint import stated_fingerprint
 from flagperf.config.parts.names import check_users, names, size
 from flagperf.config.parts.platform import check_hardware_chosen, container_options, image, typed_parts
 from flagperf.config.parts.reach import with_reach
+from flagperf.config.parts.reference_points import reference_points
 from flagperf.config.parts.strategy import own_arguments, parallel, with_whole_network
 from flagperf.config.parts.writers import with_classes
 from flagperf.config.rules.alignment import alignment_record
@@ -145,7 +146,8 @@ def _resolve(checked: _Checked, folders: Sequence[Path]) -> tuple[dict[str, Any]
     config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
     config["reports"] = with_classes(config["reports"], where)
     check_places(config, final.leaves, case.leaves, checked.rules, where)
-    fingerprint = stated_fingerprint(with_name(final.choices["model"], config["case"]), config["size"], folders)
+    option = with_name(final.choices["model"], config["case"])
+    fingerprint = stated_fingerprint(option, config["size"], folders)
     config |= {
         "revision": config.get("revision", 1),
         "mutable": list(checked.rules.mutable),
@@ -154,6 +156,8 @@ def _resolve(checked: _Checked, folders: Sequence[Path]) -> tuple[dict[str, Any]
         "code": identities(),
         "parallel": own_arguments(config["parallel"], final, case, checked.later),
     }
+    if points := reference_points(option, config, folders):
+        config["reference_points"] = points
     return config, note
 
 
@@ -183,8 +187,9 @@ def _complete(
     ]
     if config["division"] == "closed" and replaced:
         raise replaced[0]
-    stated = f"fingerprint/{with_name(checked.final.choices['model'], config['case'])}"
-    files = own_files([*checked.layers.files, stated], folders)
+    option = with_name(checked.final.choices["model"], config["case"])
+    stated = [f"{group}/{option}" for group in ("fingerprint", "convergence")]
+    files = own_files([*checked.layers.files, *stated], folders)
     secrets = {"secrets": ", ".join(typed.cluster.secrets)} if typed.cluster.secrets else {}
     division, note = without_proof(config, division_chosen)
     return {

@@ -10,7 +10,7 @@ from flagperf.errors import ConfigError
 
 FORMS = ("step*.pt", "step*.dcp")  # a file; a folder
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
-RECIPE = ("lr", "lr_interval", "clip_grad", "optimizer", "lr_scheduler")  # how the weights are updated
+RECIPE = ("lr", "lr_interval", "clip_grad", "adapter", "optimizer", "lr_scheduler")  # how the weights are updated
 KERNELS = ("fused", "foreach", "capturable", "differentiable")  # of an optimizer: its update stays the same
 
 

@@ -144,6 +144,7 @@ def folder_name(*, null: bool = False, platform: bool = False) -> Field:
     return Field(str, form=r"(?!\.{1,2}\Z)[^/\0]+", words=words, null=null, platform=platform)
 
 
+UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, in capitals or not
 
 NotNegative = Annotated[float, Field(float, low=0)]
@@ -182,3 +183,11 @@ MountTarget = Annotated[
     str, Field(str, form=r"/[^:\0]+(:rw)?", words="an absolute path in the container, or one with :rw")
 ]
 Limit = Annotated[int, Field(int, low=-1)]
+
+
+def size_in_bytes(text: str) -> int:
+    """Bytes of a size as docker writes it: 512m, 1.5g."""
+    match = re.fullmatch(SIZE, text.lower())
+    if not match:
+        raise ValueError(f"not a size: {text}")  # the composition has refused such a text
+    return int(float(match[1]) * UNITS[match[2]])

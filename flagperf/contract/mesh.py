@@ -1,11 +1,12 @@
-"""The mesh of a job: its ranks as a block with three sides. Ranks along a side share parameters or data.
+"""The mesh of a job: its ranks as a block with several sides. Ranks along a side share parameters or data.
 
-Ranks are counted along `tp` first, then `dp_shard`, then `dp_replicate`: ranks that exchange most data are neighbours
-on one node. docs/parallel.md explains the sides.
+Ranks are counted along the last of SIDES first: ranks that exchange most data are neighbours on one node.
+docs/parallel.md explains the sides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -14,8 +15,10 @@ from flagperf.errors import ConfigError
 
 KEY = "parallel.mesh"
 STRATEGIES = "flagperf.trainer.pytorch.parallel"  # the package of the shipped ones …
-DATA_PARALLEL = (f"{STRATEGIES}.DDP", f"{STRATEGIES}.ddp.DDP")  # … of which these leave the network whole
-SIDES = ("dp_replicate", "dp_shard", "tp")
+DATA_PARALLEL = (f"{STRATEGIES}.DDP", f"{STRATEGIES}.ddp.DDP")  # strategies that leave the network whole
+DATA_SIDES = ("dp_replicate", "dp_shard", "ep")  # ranks along them have different data
+SIDES = ("pp", "dp_replicate", "dp_shard", "cp", "ep", "tp")  # ranks grow along the last side first
+USUAL = ("dp_replicate", "dp_shard", "tp")  # sides that are shown where they have one rank, too
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Mesh:
     dp_replicate: int = 1  # copies of the network; each copy trains on other data
     dp_shard: int = 1  # ranks that share the tensors of one copy, each with other data
     tp: int = 1  # ranks that compute each layer together, on the same data
+    pp: int = 1  # ranks that compute blocks of a copy one after the other, on the same data
+    cp: int = 1  # ranks that share the tensors of one copy, each with a part of each sequence of the same data
+    ep: int = 1  # ranks that share the tensors of one copy and have different experts, each with other data
 
     @classmethod
     def of(cls, sizes: Mapping[str, Any], world: int, where: Callable[[str], str] = lambda _: "config.yaml") -> Mesh:
@@ -37,7 +43,7 @@ class Mesh:
         Raises:
             ConfigError: a size is 0 or less, several are -1, or they do not multiply to the ranks.
         """
-        sizes_given = {side: int(sizes[side]) for side in SIDES}
+        sizes_given = {side: int(sizes[side]) for side in SIDES if side in sizes}
         text = " x ".join(f"{side}={size}" for side, size in sizes_given.items())
         open_sides = [side for side, size in sizes_given.items() if size == -1]
         for side, size in sizes_given.items():
@@ -65,30 +71,51 @@ class Mesh:
     @property
     def size(self) -> int:
         """All ranks."""
-        return self.dp_replicate * self.dp_shard * self.tp
+        return math.prod(getattr(self, side) for side in SIDES)
+
+    @property
+    def shown(self) -> dict[str, int]:
+        """The sides that a reader wants to see: the three usual ones, and others with several ranks."""
+        return {side: size for side, size in vars(self).items() if size > 1 or side in USUAL}
 
     @property
     def data_ranks(self) -> int:
-        """How many shares the data has: ranks of one tp group train on the same one."""
-        return self.dp_replicate * self.dp_shard
+        """How many shares the data has: ranks that differ along tp, cp and pp only train on the same one."""
+        return math.prod(getattr(self, side) for side in DATA_SIDES)
+
+    @property
+    def parts(self) -> int:
+        """How many parts the parameters of a copy have."""
+        return self.size // self.dp_replicate
+
+    def position(self, rank: int, side: str) -> int:
+        """The number of a rank along a side."""
+        return int(rank // self.stride(side) % getattr(self, side))
+
+    def stride(self, side: str) -> int:
+        """The difference of the numbers of two neighbours along a side."""
+        return math.prod(getattr(self, later) for later in SIDES[SIDES.index(side) + 1 :])
 
     def data_rank(self, rank: int) -> int:
         """Which share of the data a rank trains on."""
-        return rank // self.tp
+        share = 0
+        for side in DATA_SIDES:
+            share = share * getattr(self, side) + self.position(rank, side)
+        return share
 
     def counts_samples(self, rank: int) -> bool:
-        """Whether a rank counts the samples that it trains on: the first of each tp group, so that each counts once."""
-        return rank % self.tp == 0
+        """Whether a rank counts the samples that it trains on: the first of those that train on the same ones."""
+        return all(self.position(rank, side) == 0 for side in SIDES if side not in DATA_SIDES)
 
     def part(self, rank: int) -> int:
         """Which part of the parameters a rank holds. Ranks with the same part are copies of each other."""
-        return rank % (self.dp_shard * self.tp)
+        of_stage = self.parts // self.pp
+        return self.position(rank, "pp") * of_stage + rank % of_stage
 
     def groups(self, side: str) -> list[list[int]]:
         """The ranks in groups that share along a side."""
-        step = {"dp_replicate": self.dp_shard * self.tp, "dp_shard": self.tp, "tp": 1}[side]
-        length = getattr(self, side)
-        firsts = [rank for rank in range(self.size) if rank // step % length == 0]
+        step, length = self.stride(side), getattr(self, side)
+        firsts = [rank for rank in range(self.size) if self.position(rank, side) == 0]
         return [[first + number * step for number in range(length)] for first in firsts]
 
     def check_global_batch(self, config: Mapping[str, Any], where: Callable[[str], str]) -> None:
@@ -115,8 +142,8 @@ class Mesh:
         Raises:
             ConfigError: the mesh divides the network.
         """
-        if self.data_ranks != self.dp_replicate or self.tp != 1:
-            side = "tp" if self.dp_shard == 1 else "dp_shard"
+        if self.parts != 1:
+            side = next(side for side in ("dp_shard", *SIDES) if side != "dp_replicate" and getattr(self, side) != 1)
             raise ConfigError(
                 "data parallelism keeps the network whole on each rank",
                 where=where(f"{KEY}.{side}"),

@@ -2,8 +2,9 @@
 
     cpu_monitor.log, mem_monitor.log     2025-01-31-14:05:09<TAB>fraction
     pwr_monitor.log                      2025-01-31-14:05:09<TAB>watts[<TAB>joules counted]
+    host_monitor.log                     2025-01-31-14:05:09<TAB>3.2load 0.4faults/s 0errors/s 1retransmits/s 2400MHz
     <vendor>_monitor.log                 2025-01-31-14:05:09
-                                         31C 57W 15MiB 40536MiB 0%[ joules countedJ][ clockMHz]
+                                         31C 57W 15MiB 40536MiB 0%[ joules countedJ][ clockMHz][ flagsthrottle]
                                          … one line a device, then an empty line
 
 An unknown figure is N/A. Each other figure is as the tool printed it, also an impossible one: readers of a log leave
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +37,7 @@ class Figure:
     factor: float = 1.0  # from the log's unit to the report's
     counter: bool = False  # it grows since some moment in the past, and has no mean
     extra: bool = False  # FlagPerf's lines have no word for it: a line holds it only where it is known
+    flags: bool = False  # the sum of some of THROTTLE
     low: float = 0.0  # in the log's unit: a value below …
     high: float = math.inf  # … or above is no figure but a fault of the device or its tool
 
@@ -43,11 +45,33 @@ class Figure:
         """Whether a device can have this value."""
         return self.low <= value <= self.high
 
+    def text(self, value: float) -> str:
+        """A value in the unit of a report."""
+        if self.flags:
+            return throttle_reasons(value)
+        return f"{round(value * self.factor, 2):.4g}"
+
+
+THROTTLE = {1: "power", 2: "temperature", 4: "hardware"}  # why an accelerator lowers its clock
+
+
+def throttle_reasons(flags: float) -> str:
+    """The reasons by name: "power, temperature"; "none" where the clock is not lowered."""
+    return ", ".join(name for flag, name in THROTTLE.items() if int(flags) & flag) or "none"
+
 
 NODE_FIGURES = {  # monitor → its figure
     "cpu": Figure("", "CPU busy", "%", 100.0, high=1.0),
     "mem": Figure("", "memory used", "%", 100.0, high=1.0),
     "pwr": Figure("W", "power of the node", "W", high=100_000.0),
+}
+HOST = "host"  # the monitor of HOST_FIGURES
+HOST_FIGURES = {  # in the order of a line
+    "load": Figure("load", "load of the host"),  # processes that run or wait for a disk, over a minute
+    "page_faults": Figure("faults/s", "page faults with disk access", "/s"),
+    "network_errors": Figure("errors/s", "network errors", "/s"),  # and dropped packets, of all interfaces
+    "retransmits": Figure("retransmits/s", "TCP segments sent again", "/s"),
+    "host_clock": Figure("MHz", "clock of the processors", "MHz", high=100_000.0),
 }
 
 
@@ -68,6 +92,7 @@ class Device:
     utilisation: float | None = _figure("%", "accelerators busy", "%", high=100.0)
     energy: float | None = _figure("J", counter=True, extra=True)
     clock: float | None = _figure("MHz", "accelerator clock", "MHz", high=100_000.0, extra=True)  # of its processors
+    throttle: float | None = _figure("throttle", "clock lowered because of", extra=True, flags=True, high=7.0)
 
     def line(self) -> str:
         """FlagPerf's five words; then the extra figures that are known."""
@@ -143,6 +168,25 @@ def node_samples(text: str) -> Iterator[tuple[float, list[float]]]:
             continue
         if time is not None and values and all(map(math.isfinite, values)):
             yield time, values
+
+
+def host_line(figures: Mapping[str, float | None]) -> str:
+    """The words of HOST_FIGURES."""
+    return " ".join(_word(figures.get(name), figure.unit) for name, figure in HOST_FIGURES.items())
+
+
+def host_samples(text: str) -> Iterator[tuple[float, dict[str, float]]]:
+    """Seconds since the epoch, and the known and possible figures of each sample of the host."""
+    for line in text.splitlines():
+        stamp, _, words = line.partition("\t")
+        time = parse_stamp(stamp)
+        found: dict[str, float] = {}
+        for word, (name, figure) in zip(words.split(), HOST_FIGURES.items()):
+            match = re.fullmatch(rf"(\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII)
+            if match and figure.can_be(float(match[1])):
+                found[name] = float(match[1])
+        if time is not None and found:
+            yield time, found
 
 
 def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:

@@ -36,8 +36,12 @@ EVENTS = (
     "EVALUATE",
     "EPOCH_END",
     "HEARTBEAT",
+    "WAITING",
     "TRAIN_END",
     "PROBE",
+    "FABRIC",
+    "LINKS",
+    "OPERATOR",
     "PROOF",
     "LOCATED",
     "FINISHED",
@@ -136,6 +140,10 @@ def _is_texts(value: object) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(text, str) for text in value))
 
 
+def _is_counts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_count, value))
+
+
 def _is_mapping(value: object) -> bool:
     return value is None or isinstance(value, dict)
 
@@ -173,10 +181,11 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "BUILT": {
         "device_name": _is_text,
         "software": _is_software,
-        **dict.fromkeys(("network", "optimizer", "schedule", "data"), _is_mapping),
+        **dict.fromkeys(("network", "optimizer", "schedule", "data", "frozen"), _is_mapping),
     },
     "CHECKSUMS": {**_STEP, **dict.fromkeys(("loss", "gradients", "parameters"), _is_text)},
     "HEARTBEAT": {**_STEP, "phase": _is_text},
+    "WAITING": {"collective": _is_text, "number": _is_count, "ranks": _is_counts},
     "PROBE": {"device": _is_text},
     "PROOF": {
         **dict.fromkeys(("other_network", "device"), _is_text),

@@ -62,6 +62,34 @@ class Achievable:
 
 
 @dataclass(frozen=True)
+class SlowRank:
+    """A rank that needed longer than the others for its own part of the steps. Seconds are those of a step."""
+
+    rank: int
+    first_step: int
+    last_step: int
+    excess: float  # share by which its own time was above the median of the other ranks
+    own_time: float  # without waiting for other ranks, over the last steps …
+    others_time: float  # … the median of the other ranks
+    data_wait: float  # the part of own_time that waited for data …
+    others_data_wait: float  # … the median of the other ranks
+    host: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)  # of monitors → `own` and `others`: the mean, their median
+
+
+@dataclass(frozen=True)
+class LateRank:
+    """A rank for which the other ranks waited long, once."""
+
+    rank: int
+    first_step: int  # the wait was in one of the steps …
+    last_step: int  # … up to this one
+    seconds: float
+    host: str = ""
+    collective: str = ""  # in which the other ranks waited, where it is known
+
+
+@dataclass(frozen=True)
 class Result:
     """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
 
@@ -90,6 +118,9 @@ class Result:
     notes: tuple[str, ...] = ()  # remarks that change no verdict
     probe: tuple[ProbedDevice, ...] = ()  # with probe=run
     other_data: str = ""  # how the data of a full-size training differs from the case's; "" where it does not
+    slow_ranks: tuple[SlowRank, ...] = ()
+    late_ranks: tuple[LateRank, ...] = ()
+    cost: Mapping[str, Any] = field(default_factory=dict)  # time by part, energy, price (docs/results.md)
     achievable: Achievable | None = None  # None: the round has no figures, or an older version wrote it
 
 
@@ -119,6 +150,22 @@ class BatchSearch:
 
 
 @dataclass(frozen=True)
+class Convergence:
+    """Samples that the rounds of a job needed to the target, beside those of a reference (docs/numerics.md)."""
+
+    outcome: Literal["faster", "as expected", "slower", "no point"]  # faster than MLPerf's test allows: SUSPECT
+    batch: int  # samples of an optimizer step of the whole job
+    rounds: int
+    mean: float  # samples, without the least and the largest of three and more rounds
+    source: str  # of the reference
+    expected: float | None = None  # mean of the reference; None: no point
+    least: float | None = None  # of the mean, by the test
+    most: float | None = None
+    detects: float | None = None  # share of the mean by which a job must differ to be detected in four of five cases
+    detects_with_more: float | None = None  # the same with five more rounds
+
+
+@dataclass(frozen=True)
 class Statistics:
     """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
 
@@ -141,6 +188,7 @@ class Summary:
     changes: tuple[Change, ...]
     reasons: tuple[str, ...] = ()  # why the job is SUSPECT where no round alone is
     batch: BatchSearch | None = None  # with train_batch_size=auto
+    convergence: Convergence | None = None  # None: the case has no reference points, or the test does not apply
 
     @property
     def identity(self) -> Identity:

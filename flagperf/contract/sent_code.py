@@ -15,7 +15,8 @@ from flagperf.errors import FlagperfError
 
 PACKAGES = ("flagperf", "cases")  # training processes import them
 BEFORE_SCRIPT = "FLAGPERF_BEFORE_SCRIPT"  # variable: PYTHONPATH before a vendor's script
-NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configuration is sent as config.yaml
+# In the package of a wheel, and not of its code. The cases are sent beside flagperf, as in a checkout.
+NO_CODE = ("cases", "commit.txt", "conf", "docs", "vendors")
 
 
 def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:

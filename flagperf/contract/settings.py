@@ -35,8 +35,10 @@ SHORT_NAMES = {
     "tensorboard": "flagperf.trainer.sinks.tensorboard.TensorBoard",
 }
 
+Names = Annotated[List[str], Field(list)]
 Kernels = Annotated[List[str], Field(list, options=("flash", "efficient", "cudnn", "math"))]
 Seed = Annotated[int, Field(int, low=0, high=2**32 - 1)]  # a range that every framework's generators accept
+ShareFrom0 = Annotated[float, Field(float, low=0, high=1)]
 Side = Annotated[int, Field(int, low=-1)]
 Sinks = Annotated[List[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
@@ -57,12 +59,25 @@ class Average:
 
 
 @dataclass(frozen=True)
+class Adapter:
+    """Low-rank adapters (LoRA): docs/adapter.md."""
+
+    modules: Names = setting("linear layers with an adapter, such as [q_proj]; []: all weights train", default=[])
+    rank: Count = setting("width of the two matrices of an adapter", default=16)
+    alpha: Positive = setting("an adapter's output is multiplied by alpha / rank", default=32)
+    dropout: ShareFrom0 = setting("share of an adapter's inputs", default=0.0)
+
+
+@dataclass(frozen=True)
 class MeshSizes:
     """The sides of the mesh, in ranks: contract/mesh.py."""
 
     dp_replicate: Side = setting("copies of the network, each with other data; one size may be -1", default=-1)
     dp_shard: Side = setting("ranks that divide the tensors of a copy, each with other data", default=1)
     tp: Side = setting("ranks that compute each layer together, on the same data", default=1)
+    pp: Side = setting("ranks that compute blocks one after the other, on the same data", default=1)
+    cp: Side = setting("ranks that compute parts of each sequence, on the same data", default=1)
+    ep: Side = setting("ranks that have different experts, each with other data", default=1)
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,8 @@ class Parallel:
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> Parallel:
         """The part of `parallel` that is no argument of the strategy."""
-        return cls(node["_target_"], MeshSizes(**node["mesh"]))
+        sizes = {**{side.name: 1 for side in fields(MeshSizes)}, **node["mesh"]}  # sides that an older file lacks
+        return cls(node["_target_"], MeshSizes(**sizes))
 
 
 @dataclass(frozen=True)
@@ -145,6 +161,7 @@ class Settings:
     )
     sync_bn: bool = setting("true: batch norm over all ranks", default=False)
     ema: Average = setting("moving average of the weights; the evaluation uses the average", default=Average)
+    adapter: Adapter = setting("low-rank adapters (LoRA): docs/adapter.md", default=Adapter)
     ddp: Mapping[str, Any] = setting("more arguments of DistributedDataParallel", default={})
     parallel: Parallel = setting("how the ranks share the work: docs/parallel.md", default=Parallel)
     lr_interval: Literal["step", "epoch"] = setting(
@@ -152,6 +169,10 @@ class Settings:
     )
 
     seed: Seed = setting("for weights, order and augmentation", default=0, new_group=True)
+    initialisation: Literal["in_order", "by_parameter"] = setting(
+        "in_order: one generator draws the weights | by_parameter: each rank draws its parts",
+        default="in_order",
+    )
     random_numbers: Literal["device", "host"] = setting(
         "device | host: who draws those of dropout; the host's are the same for each device", default="device"
     )
@@ -188,10 +209,11 @@ class Settings:
         if values["synthetic"]:
             values.update(_of_synthetic(config))
         check_end(values, "config.yaml")
-        target, ema, parallel = (values.pop(name) for name in ("target", "ema", "parallel"))
+        target, ema, adapter, parallel = (values.pop(name) for name in ("target", "ema", "adapter", "parallel"))
         settings = cls(
             target=Target(**target) if target else None,
             ema=Average(**ema),
+            adapter=Adapter(**adapter),
             parallel=Parallel.of(parallel),
             **values,
         )

@@ -88,6 +88,9 @@ class OperatorCount:
     read: int  # bytes
     written: int  # bytes
     chain: int  # bytes read and written where chains of neighbouring element-wise operators are one kernel
+    function: str = ""  # function of torch that makes such a call again; "" where none does …
+    shapes: tuple[tuple[int, ...], ...] = ()  # … of its tensors …
+    arguments: tuple[Any, ...] = ()  # … and what follows the tensors
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,14 @@ def from_json(text: str, where: str) -> Trace:
             case=TracedCase(**content["case"]),
             samples=content["samples"],
             memory=MemoryPeak(**content["memory"]),
-            operators=tuple(OperatorCount(**each) for each in content["operators"]),
+            operators=tuple(map(_operator_count, content["operators"])),
             collectives=tuple(Collective(**each) for each in content["collectives"]),
             notes=tuple(content["notes"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError("this is no trace", where=where, advice=f"{type(error).__name__}: {error}") from error
+
+
+def _operator_count(each: Mapping[str, Any]) -> OperatorCount:
+    shapes, arguments = each.get("shapes", ()), each.get("arguments", ())
+    return OperatorCount(**{**each, "shapes": tuple(map(tuple, shapes)), "arguments": tuple(arguments)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from flagperf.contract.log_lines import Lines
@@ -34,6 +35,8 @@ class Tail:
             complete += self._lines.feed(data)
         return [line.decode(errors="replace") for line in complete]
 
-    async def events(self) -> list[Event]:
-        """PerfLog events among the new lines."""
-        return [event for line in await self.lines() if (event := parse(line))]
+    async def events(self, names: Collection[str] = ()) -> list[Event]:
+        """PerfLog events among the new lines. `names`: of the events; empty: all."""
+        marks = [f'"{name}"' for name in names]
+        lines = [line for line in await self.lines() if not marks or any(mark in line for mark in marks)]
+        return [event for line in lines if (event := parse(line))]

@@ -18,7 +18,7 @@ from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.platform import ContainerOptions
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
-from flagperf.contract.fields import SIZE
+from flagperf.contract.fields import size_in_bytes
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.plan.values import Container, Mount, launcher_log
 
@@ -32,7 +32,6 @@ OWNER = f"{LABEL}.owner"
 SLURM_JOB = f"{LABEL}.slurm_job"  # no container of that job outlives it by right
 STAND_IN_OWNER = "<host, boot, pid and start time of the launcher>"  # until an execution knows them: `owned`
 TO_LOG = 'exec "$@" >>"$0" 2>&1'  # docker's own log loses lines on a full disk
-UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 @dataclass(frozen=True)
@@ -122,14 +121,6 @@ def sdk_arguments(container: Container) -> dict[str, Any]:
     """The container as keyword arguments of `client.containers.create`."""
     options = {option.keyword: option.sdk(value) for option in OPTIONS if (value := option.value(container))}
     return {"name": container.name, "image": container.image, "command": list(container.argv), **options}
-
-
-def size_in_bytes(text: str) -> int:
-    """Bytes of a size as docker writes it: 512m, 1.5g."""
-    match = re.fullmatch(SIZE, text.lower())
-    if not match:
-        raise ValueError(f"not a size: {text}")  # the composition has refused such a text
-    return int(float(match[1]) * UNITS[match[2]])
 
 
 def _gpus_text(gpus: str) -> str:

@@ -9,6 +9,7 @@ import yaml
 
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
+from flagperf.contract.mesh import SIDES
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan
@@ -48,7 +49,7 @@ def _mesh(job: JobConfig) -> str:
     samples = f"{batch} x {accumulation} x {mesh.data_ranks} = {batch * accumulation * mesh.data_ranks}"
     lines = [f"strategy: {(job.strategy or 'DDP').rpartition('.')[2]}"]
     lines.append(f"samples of a step: {samples} (train_batch_size x gradient_accumulation_steps x data ranks)")
-    for side, size in vars(mesh).items():
+    for side, size in ((side, mesh.shown[side]) for side in SIDES if side in mesh.shown):
         groups = [",".join(map(str, group)) for group in mesh.groups(side)] if size > 1 else []
         hidden = f" and {len(groups) - SHOWN} more groups" if len(groups) > SHOWN else ""
         lines.append(f"{side} {size}" + (f": ranks {' | '.join(groups[:SHOWN])}{hidden}" if groups else ""))

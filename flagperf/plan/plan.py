@@ -14,7 +14,7 @@ from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
-from flagperf.contract.monitor_log import NODE_FIGURES
+from flagperf.contract.monitor_log import HOST, NODE_FIGURES
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import Paths, make_container, sample_root
@@ -25,7 +25,7 @@ CODE = "code"  # folder of a run on a host: the packages that training processes
 UNCACHED = "flagperf/trainer/start/uncached.py"  # runs a module of the ranks from its source
 OWN_CODE = Path(flagperf.__file__).resolve().parents[1]  # what ranks on this machine import
 SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
-MONITORS = tuple(NODE_FIGURES)
+MONITORS = (*NODE_FIGURES, HOST)
 
 
 def make_plan(

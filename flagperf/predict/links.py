@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from flagperf.contract.fabric import NODE, NODES, Curve
 from flagperf.contract.records import ProbedDevice
 from flagperf.contract.trace import Collective
 
+PROBE = "the probe of this job"
 PASSES = {"all_reduce": 2}
 WHOLE = ("broadcast", "reduce", "send", "recv")  # each rank has the whole message
 
@@ -80,7 +82,7 @@ def of_data_sheet(hardware: Mapping[str, Any], nproc: int) -> LinkFigures:
 def of_probe(figures: LinkFigures, devices: Sequence[ProbedDevice]) -> LinkFigures:
     """The links with the bus bandwidths that a probe measured in place of those of the data sheet.
 
-    Over nodes it measures the ranks of a node together, each on its part: one device's share is what it has itself.
+    Between nodes the probe measures all ranks of a node at once, each on its part: the figure of a device is its share.
     """
     node = [device.figures["all_reduce_node"] for device in devices if "all_reduce_node" in device.figures]
     network = [device.figures["all_reduce"] for device in devices if "all_reduce" in device.figures]
@@ -89,7 +91,29 @@ def of_probe(figures: LinkFigures, devices: Sequence[ProbedDevice]) -> LinkFigur
     of_node = min(node) if node else figures.node
     per_node = max((sum(other.host == device.host for other in devices) for device in devices), default=1)
     of_network = min(network) / per_node if network else figures.network
-    return LinkFigures(of_node, of_network, 0.0, 0.0, figures.devices, "the probe of this job")
+    return LinkFigures(of_node, of_network, 0.0, 0.0, figures.devices, PROBE)
+
+
+def of_fabric(figures: LinkFigures, curves: Sequence[Curve]) -> LinkFigures:
+    """The links by the measured lines of all-reduces, such that `seconds` gives these times for the measured groups.
+
+    An all-reduce of n neighbours takes alpha + size / beta = 2 (size (n-1)/n / bandwidth + hops x latency).
+    """
+    node, network = _measured(curves, NODE), _measured(curves, NODES)
+    if node is not None:
+        figures = replace(figures, node=node[0], node_latency=node[1], source=PROBE)
+    if network is not None:
+        figures = replace(figures, network=network[0], network_latency=network[1], source=PROBE)
+    return figures
+
+
+def _measured(curves: Sequence[Curve], group: str) -> tuple[float, float] | None:
+    """Bandwidth and latency of a hop, by the all-reduce of a kind of group; None where it was not measured."""
+    for curve in curves:
+        line = curve.line
+        if curve.kind == "all_reduce" and group in curve.group.split(", ") and line is not None:
+            return line.beta * curve.factor, line.alpha / 2 / math.ceil(math.log2(curve.ranks))
+    return None
 
 
 def group_of(ranks: int, stride: int, links: LinkFigures) -> Group:

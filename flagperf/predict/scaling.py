@@ -68,7 +68,7 @@ def scale_of(
         operations=trace.operations,
         times=job_times(trace, config, figures),
         missing=missing(trace, mesh, figures),
-        source=figures.speeds.source,
+        source=figures.source,
         peak=figures.speeds.peak(counted.dtype) if counted else None,
         memory=memory,
         limit=limit,

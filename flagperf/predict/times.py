@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flagperf.contract.mesh import Mesh
+from flagperf.contract.fabric import Curve
+from flagperf.contract.mesh import SIDES, Mesh
 from flagperf.contract.records import ProbedDevice
 from flagperf.contract.trace import Collective, Trace
 from flagperf.predict import links, speeds
@@ -15,7 +16,7 @@ from flagperf.predict.roofline import LINKS, ClassTime, class_times
 from flagperf.predict.speeds import Speeds
 
 COMMUNICATION = "communication"
-WAITED_FOR = ("tp",)  # sides whose collectives a layer waits for: they cannot go on beside its computation
+WAITED_FOR = ("tp", "cp", "ep")  # sides whose collectives a layer waits for: they cannot go on beside its computation
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,24 @@ class Figures:
     speeds: Speeds
     links: LinkFigures
 
+    @property
+    def source(self) -> str:
+        """Where the figures are from."""
+        speeds, links = self.speeds.source, self.links.source
+        return speeds if links == speeds else f"{speeds} (devices) and {links} (links)"
 
-def figures_of(config: Mapping[str, Any], probe: Sequence[ProbedDevice] = ()) -> Figures:
-    """The figures of a job's product; those that a probe measured take the place of the data sheet's."""
+
+def figures_of(config: Mapping[str, Any], probe: Sequence[ProbedDevice] = (), curves: Sequence[Curve] = ()) -> Figures:
+    """The figures of a job's product; those that a probe measured take the place of the data sheet's.
+
+    Args:
+        probe: the devices of probe=alone or probe=run.
+        curves: the links of probe=fabric.
+    """
     sheet = speeds.of_data_sheet(config["hardware"], config["precision"])
     measured = speeds.of_probe(probe, config["precision"])
     of_links = links.of_data_sheet(config["hardware"], config["nproc"])
-    return Figures(measured or sheet, links.of_probe(of_links, probe))
+    return Figures(measured or sheet, links.of_fabric(links.of_probe(of_links, probe), curves))
 
 
 def missing(trace: Trace, mesh: Mesh, figures: Figures) -> tuple[str, ...]:
@@ -87,5 +99,4 @@ def step_times(trace: Trace, mesh: Mesh, figures: Figures) -> StepTimes:
 
 def _group(collective: Collective, mesh: Mesh, figures: LinkFigures) -> Group:
     first = collective.side.split(" x ")[-1]  # of several sides, the one whose ranks are neighbours
-    stride = {"dp_shard": mesh.tp, "dp_replicate": mesh.tp * mesh.dp_shard}.get(first, 1)
-    return links.group_of(collective.group, stride, figures)
+    return links.group_of(collective.group, mesh.stride(first) if first in SIDES else 1, figures)

@@ -13,6 +13,7 @@ from flagperf.contract.identity import Identity
 from flagperf.contract.records import Result, Statistics, Summary
 from flagperf.contract.target import Target
 from flagperf.hosts.transport import MOST_CLOCK
+from flagperf.results.convergence import sentence
 from flagperf.results.summary import MAX_CV, RATES, STEPS, describe, metric, usable, verdict
 
 ABSENT = "–"
@@ -152,10 +153,15 @@ def memory(summary: Summary) -> str:
 
 
 def mfu(summary: Summary) -> str:
-    """MFU against the data sheet, and against the result of a probe: "41.2 % (52.0 % of achieved)"."""
+    """MFU against the data sheet, and against the result of a probe: "41.2 % (52.0 % of achieved)".
+
+    Where activations are recomputed, the figure counts these operations, too: "54.9 % (HFU)".
+    """
     figure, achieved = summary.statistics.get("mfu"), summary.statistics.get("mfu_achieved")
     shown = ABSENT if figure is None else percent(figure.mean)
-    return shown if achieved is None else f"{shown} ({percent(achieved.mean)} of achieved)"
+    also = ["HFU"] if "hfu" in summary.statistics else []
+    also += [] if achieved is None else [f"{percent(achieved.mean)} of achieved"]
+    return f"{shown} ({', '.join(also)})" if also else shown
 
 
 def energy(summary: Summary) -> str:
@@ -227,6 +233,8 @@ def notes(summary: Summary) -> list[str]:
         lines.append("other data")
     if summary.identity.division == "open":
         lines.append("open division")
+    if summary.convergence and summary.convergence.outcome != "faster":  # that is a reason of the verdict
+        lines.append(sentence(summary.convergence))
     lines += dict.fromkeys(note for result in summary.results for note in result.notes)
     lines += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:

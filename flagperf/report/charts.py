@@ -7,21 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flagperf.contract.perflog import Event
 from flagperf.contract.records import Result, Summary
-from flagperf.contract.regular import read_yaml
-from flagperf.plan.values import CONFIG
 from flagperf.report.cells import condition, number
 from flagperf.report.plots import Chart, Point, dots, lines
 from flagperf.report.tables import PERCENTILES, figure_units
 from flagperf.report.tables import value as shown
 from flagperf.results.rank_log import first_rank_log
+from flagperf.results.restarts import earlier_rounds
 from flagperf.results.summary import usable
 
 Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
-MOST_RESUMED = 100  # so many runs are followed, each of which resumed the one before
 
 
 def read_logs(job_folder: Path, summary: Summary) -> Logs:
@@ -32,27 +28,12 @@ def read_logs(job_folder: Path, summary: Summary) -> Logs:
 
 def earlier_logs(job_folder: Path, summary: Summary) -> Logs:
     """Round → events of the run that this round resumed, before the resumed step, where that run still exists."""
-    return {
-        result.round: earlier
+    earlier = {
+        result.round: earlier_rounds(job_folder / f"round{result.round}", step)
         for result in summary.results
         if (step := result.values.get("resumed_from_step"))
-        and (earlier := _earlier(job_folder / f"round{result.round}", step, MOST_RESUMED))
     }
-
-
-def _earlier(round_folder: Path, before: int, most: int) -> list[Event]:
-    """Events up to a step of the round that this round resumed, and of the round that that one resumed."""
-    try:
-        checkpoints = read_yaml(round_folder / CONFIG)["resume"]
-        source = Path(checkpoints).parent
-        log = first_rank_log(source)
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-        return []
-    if log is None or not most:
-        return []
-    events = [event for event in log.events if (event.value or {}).get("step", before + 1) <= before]
-    steps = [event.value["step"] for event in events if event.event == "STEP_END"]
-    return [*_earlier(source, min(steps, default=before) - 1, most - 1), *events]
+    return {number: [event for each in rounds for event in each.kept] for number, rounds in earlier.items() if rounds}
 
 
 def job_charts(summary: Summary, logs: Logs, earlier: Logs) -> list[Chart]:

@@ -30,7 +30,7 @@ class Headline:
     """The first lines on a job."""
 
     verdict: Verdict
-    why: str  # the reasons of the verdict; of VALID: what is known of the target
+    why: str  # the reasons of the verdict; with VALID: how the target was reached
     tiles: tuple[Tile, ...]
     unknown: str  # the figures that are not known, each with its reason; "" where all are
 
@@ -64,7 +64,8 @@ def _known(summary: Summary) -> Iterator[Tile | str]:
     achieved = figures.get("mfu_achieved")
     of_achieved = f"; {cells.percent(achieved.mean)} of the peak that a probe measured" if achieved else ""
     if mfu := figures.get("mfu"):
-        yield Tile("MFU", *_percent(mfu.mean), f"of the peak in the data sheet{of_achieved}")
+        name = "HFU" if "hfu" in figures else "MFU"  # the count has the recomputed operations, too
+        yield Tile(name, *_percent(mfu.mean), f"of the peak in the data sheet{of_achieved}")
     else:
         yield _absent("MFU", next(filter(None, notes), ""))
     yield _share(summary)

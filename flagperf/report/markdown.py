@@ -12,9 +12,11 @@ from flagperf.plain import plain
 from flagperf.report import cells, remarks, scaling, tables
 from flagperf.report.achievable import achievable_lines
 from flagperf.report.batch import batch_line, batch_rows
+from flagperf.report.cost import cost_lines, cost_rows, restart_lines
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
+from flagperf.report.slow_ranks import slow_rank_lines
 from flagperf.results.summary import usable
 
 _TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of a tag that is not ours
@@ -123,6 +125,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     if text := data(summary):
         yield f"Data: {text}"
     yield from achievable_lines(summary, rounds[:1])
+    yield from slow_rank_lines(summary.results)
     yield _known(host_rows(read_hosts(run_dir / summary.name), summary.results))
     yield _known(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
@@ -140,6 +143,10 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     if rows := tables.phase_rows(rounds):
         yield "Phases, in seconds, on the node that took longest:"
         yield _known(rows)
+    if rows := cost_rows(rounds):
+        yield "Time to train, by part:"
+        yield _known(rows)
+    yield from [*cost_lines(rounds), *restart_lines(run_dir / summary.name, rounds)]
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))
     if rows := tables.own_rows(summary):

@@ -18,6 +18,7 @@ from flagperf.report import cells, remarks, scaling, tables
 from flagperf.report.achievable import achievable_lines
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.charts import Logs, earlier_logs, job_charts, read_logs
+from flagperf.report.cost import cost_lines, cost_rows, restart_lines
 from flagperf.report.files import command_of
 from flagperf.report.headline import FEW, headline
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
@@ -25,6 +26,7 @@ from flagperf.report.plots import Chart
 from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import RATE, overlays, sweep_charts
+from flagperf.report.slow_ranks import slow_rank_lines
 from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import worst
 
@@ -139,9 +141,12 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "software": software(rounds[0]) if rounds else "",
         "data": data(summary),
         "achievable": achievable_lines(summary, rounds[:1]),
+        "slow_ranks": slow_rank_lines(summary.results),
         "problems": list(remarks.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
+        "cost": grid(cost_rows(rounds)),
+        "cost_lines": [*cost_lines(rounds), *restart_lines(folder, rounds)],
         "formula": tables.formula_lines(summary, rounds[:1]),
         "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),
         "batch_line": batch_line(summary),

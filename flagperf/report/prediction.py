@@ -103,7 +103,7 @@ def conclusions(scales: Sequence[Scale]) -> Iterator[str]:
 
 
 def _sides(scale: Scale) -> str:
-    return ", ".join(f"{side}={size}" for side, size in vars(scale.mesh).items())
+    return ", ".join(f"{side}={size}" for side, size in scale.mesh.shown.items())
 
 
 def scale_charts(scales: Sequence[Scale], measured: Sequence[Point] = ()) -> list[Chart]:

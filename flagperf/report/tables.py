@@ -8,12 +8,16 @@ from typing import Any
 from flagperf.contract.monitor_log import DEVICE_FIGURES, NODE_FIGURES
 from flagperf.contract.records import Result, Summary
 from flagperf.report.cells import ABSENT, number, percent
-from flagperf.results.summary import RATES, STEPS, metric
+from flagperf.results.summary import RATES, STEPS, UTILISATIONS, metric
 
 MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
 
 ENERGIES = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
-MFU = "mfu"  # and the figures whose names begin with it
+FORMULAS = (  # operations of a unit's training, the MFU by them, and the definition
+    ("formula_flops_6n", "mfu_6n", "by 6N"),
+    ("formula_flops_causal", "mfu_causal", "with causal attention"),
+    ("formula_flops", "mfu_formula", "with full attention"),
+)
 PERCENTILES = ("p50", "p90", "p99")  # of the times of a round's steps
 SHARES = " / ".join(PERCENTILES)
 
@@ -37,15 +41,15 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 
 
 def value(name: str, figure: float | None, digits: int = 4) -> str:
-    """A figure of the statistics as text: an MFU in percent, others as numbers."""
-    return percent(figure) if name.startswith(MFU) else number(figure, digits)
+    """A figure of the statistics as text: a utilisation in percent, others as numbers."""
+    return percent(figure) if name in UTILISATIONS else number(figure, digits)
 
 
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.identity.throughput_unit
-    units = {"e2e_time": "s", MFU: "of peak", "mfu_achieved": "of achieved", "mfu_formula": "of peak"}
-    units |= {"peak_memory": "GiB", STEPS: "steps"}
+    units = {"e2e_time": "s", "peak_memory": "GiB", STEPS: "steps"}
+    units |= {**dict.fromkeys(UTILISATIONS, "of peak"), "mfu_achieved": "of achieved"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
     name, results = metric(summary), summary.results
     return units | ({name: results[0].target.unit} if name and results[0].target else {})
@@ -203,21 +207,39 @@ def _energy(known: Mapping[str, Any]) -> str:
 
 
 def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
-    """Lines on the throughput of a device and the operations of a unit, for comparison with figures by formula."""
+    """Lines on the throughput of a device, the operations of a unit and each MFU, for comparison with other tools."""
     unit, devices = summary.identity.throughput_unit, summary.identity.devices
     lines = []
     for result in results:
-        by_formula, causal = (result.values.get(name) for name in ("formula_flops", "formula_flops_causal"))
-        if by_formula is None or causal is None:
+        values = result.values
+        if values.get("formula_flops") is None:
             continue
-        rate, counted = result.values.get("p_train"), _counted(result)
+        rate, counted = values.get("p_train"), number(_counted(result))
+        flops = [f"{number(_billions(values.get(name)))} {definition}" for name, _, definition in FORMULAS]
+        mfus = [f"{percent(values.get(name))} {definition}" for _, name, definition in FORMULAS]
         lines.append(
             f"Round {result.round}: {number(rate and rate / devices)} {unit} per device (p_train). "
-            f"Training takes, for each of the {unit.partition('/')[0]}, {number(by_formula / 1e9)} GFLOP by formula, "
-            f"{number(causal / 1e9)} without what causal attention leaves out, and {number(counted)} as counted. "
-            f"MFU by formula: {percent(result.values.get('mfu_formula'))}"
+            f"GFLOP to train one of the {unit.partition('/')[0]}: {', '.join(flops)}, {counted} as counted. "
+            f"MFU: {', '.join(mfus)}, {_as_counted(result)}{_bubble(result)}"
         )
     return lines
+
+
+def _bubble(result: Result) -> str:
+    """The share of a step in which a rank of a pipeline waits, by the schedule."""
+    share = result.values.get("pipeline_bubble")
+    return "" if share is None else f". Pipeline bubble: {percent(share)} of a step by the schedule"
+
+
+def _as_counted(result: Result) -> str:
+    """The utilisation by the counted operations, which reports have in their column MFU."""
+    if (hfu := result.values.get("hfu")) is not None:
+        return f"as counted with recomputed activations {percent(hfu)} (HFU, in the column MFU)"
+    return f"{percent(result.values.get('mfu'))} as counted (in the column MFU)"
+
+
+def _billions(operations: float | None) -> float | None:
+    return None if operations is None else operations / 1e9
 
 
 def _counted(result: Result) -> float | None:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from flagperf.contract.records import Summary
 from flagperf.report import cells, remarks
+from flagperf.report.cost import cost_texts
 from flagperf.report.run_charts import job_names
+from flagperf.report.slow_ranks import slow_rank_lines
+from flagperf.report.tables import formula_lines
+from flagperf.results.summary import usable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group
@@ -20,11 +24,25 @@ SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the c
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
-    """The table of results, then warnings and the reasons of verdicts."""
+    """The table of results, each MFU of language models, then warnings and the reasons of verdicts."""
     from rich.console import Group
 
-    table = _Upright(summaries) if len(summaries) <= UPRIGHT else _flat(summaries)
-    return Group(table, *_remarks(summaries))
+    few = len(summaries) <= UPRIGHT
+    return Group(
+        _Upright(summaries) if few else _flat(summaries),
+        *(_by_formula(summaries) if few else ()),
+        *_remarks(summaries),
+    )
+
+
+def _by_formula(summaries: Sequence[Summary]) -> Iterator[Text]:
+    """The MFUs of each job whose first round that counts has them, by formula."""
+    from rich.text import Text
+
+    for name, summary in zip(job_names(summaries), summaries, strict=True):
+        rounds = [result for result in usable(summary.results) if result.values.get("mfu_formula") is not None]
+        for line in formula_lines(summary, rounds[:1]):
+            yield Text(f"{name}: {line}")
 
 
 class _Upright:
@@ -79,6 +97,12 @@ def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
 
     for warning in remarks.warnings(summaries):
         yield Text(warning, style="yellow")
+    for summary in summaries:
+        if len(summaries) <= UPRIGHT:
+            for line in cost_texts(summary.results):
+                yield Text(f"{summary.name}: {line}" if len(summaries) > 1 else line)
+        for line in slow_rank_lines(summary.results):
+            yield Text(f"{summary.name}: {line}" if len(summaries) > 1 else line, style="yellow")
     for part, verdict, reasons, _ in remarks.problems_of_run(summaries):
         for reason in reasons:
             yield Text(f"{part}: {reason}", style=STYLES[verdict])

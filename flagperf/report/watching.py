@@ -19,7 +19,8 @@ from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
-from flagperf.results.rank_log import find_logs, node_folders
+from flagperf.results.rank_log import RankLog, find_logs, node_folders
+from flagperf.results.slow_ranks import sentences, slow_and_late
 from flagperf.results.summary import FILE as SUMMARY
 from flagperf.run.folder import RUN_LOG, is_awaited, is_held, submitted
 from flagperf.run.pace import evaluation_text, step_text
@@ -89,6 +90,7 @@ def _round(folder: Path) -> Iterator[str]:
     if logs:
         events = [event for line in _tail(logs[0][1]) if (event := parse(line)) is not None]
         yield from _training(events, config)
+    yield from _slow_ranks(folder, logs, config)
     for _, node_rank, node in node_folders(folder):
         if devices := "  ".join(_devices(node)):
             yield f"  node {node_rank}: {devices}"
@@ -96,6 +98,18 @@ def _round(folder: Path) -> Iterator[str]:
         yield f"  rank {rank}: {_last_line(path)}"
     if len(logs) > RANKS:
         yield f"  … and {len(logs) - RANKS} more ranks"
+
+
+def _slow_ranks(folder: Path, logs: Sequence[tuple[int, Path]], config: Mapping[str, Any]) -> Iterator[str]:
+    """The slow and late ranks in the ends of the logs."""
+    hosts = {rank: (host, node_rank) for rank, host, node_rank, _ in find_logs(folder)}
+    ends = [
+        RankLog(rank, *hosts[rank], tuple(event for line in _tail(path) if (event := parse(line)) is not None))
+        for rank, path in logs
+    ]
+    ranks = int(config.get("nnodes") or 1) * int(config.get("nproc") or 1)
+    for text in sentences(slow_and_late(folder, ends, config, ranks)):
+        yield f"  {text}"
 
 
 def _config(job: Path) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from flagperf.contract.monitor_log import (
     DEVICE_FIGURES,
+    HOST,
     NODE_FIGURES,
     NOT_AVAILABLE,
     Device,
@@ -66,6 +67,8 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
     """
     monitors: dict[str, Any] = {}
     for name, text in monitor_logs(folder):
+        if name == HOST:  # flagperf.results.rank_monitors reads it
+            continue
         if name in NODE_FIGURES:
             figures = _node_figures(text, name, started, ended)
         else:
@@ -151,7 +154,7 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
     ]  # in others the missing device is unknown
     selected = [(time, [_device(block, index) for index in indices]) for time, block in complete]
     samples = [(time, [device.possible() for device in sample]) for time, sample in selected]
-    names = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter]
+    names = [name for name, figure in DEVICE_FIGURES.items() if not (figure.counter or figure.flags)]
     figures = {name: _device_figure(name, samples, started, ended) for name in names}
     known: dict[str, Any] = {name: figure for name, figure in figures.items() if figure}
     if left_out := _left_out([device for time, sample in selected if started <= time <= ended for device in sample]):

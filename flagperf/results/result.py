@@ -14,7 +14,7 @@ from flagperf.contract.extent import extent_of
 from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure, Outage, Outcome
 from flagperf.contract.perflog import Event, fits
-from flagperf.contract.records import Change, Result, Summary
+from flagperf.contract.records import Change, LateRank, Result, SlowRank, Summary
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.sys_info import clock_offset, read_sys_info
 from flagperf.contract.target import Target
@@ -22,6 +22,7 @@ from flagperf.errors import ConfigError
 from flagperf.results.achievable import achievable, trace_of
 from flagperf.results.closed import notes
 from flagperf.results.compared import compared
+from flagperf.results.cost import cost_of, price_of_job
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
 from flagperf.results.json_record import read_json, write_json
@@ -29,6 +30,7 @@ from flagperf.results.parts import Part
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.round_monitors import round_monitors
+from flagperf.results.slow_ranks import slow_and_late
 from flagperf.results.took_part import took_part
 from flagperf.results.verdict import judge
 
@@ -90,9 +92,13 @@ def result_of_logs(
     values, probe = evidence.finished, probed_devices(logs)
     evidence = replace(evidence, achievable=achievable(trace_of(folder.parent), config, values, probe))
     verdict, reasons = judge(evidence)
+    findings = slow_and_late(folder, logs, config, identity.devices)
     sample_data = bool(values.get("sample_data", is_sample_folder(config)))
     synthetic = bool(config.get("synthetic"))
     target_applies = not (synthetic or evidence.other_data or (sample_data and identity.size == "full"))
+    monitors = round_monitors(folder, logs, config, values.get("num_trained_samples"))
+    reached = _reached(evidence.target, values, evidence.asked) if target_applies else None
+    price = price_of_job(config, identity.devices, identity.nnodes)
     return Result(
         identity=identity,
         round=round_number,
@@ -100,9 +106,10 @@ def result_of_logs(
         reasons=reasons,
         sample_data=sample_data,
         target=evidence.target,
-        target_reached=_reached(evidence.target, values, evidence.asked) if target_applies else None,
+        target_reached=reached,
         values=values,
-        monitors=round_monitors(folder, logs, config, values.get("num_trained_samples")),
+        monitors=monitors,
+        cost=cost_of(values, ending.phases, monitors.get("energy", {}), price, reached),
         clocks={path.name: offset for _, _, path in node_folders(folder) if (offset := clock_offset(path))},
         sweep=sweep or {},
         built=with_image(next(iter(evidence.built.values()), {}), folder),
@@ -119,6 +126,8 @@ def result_of_logs(
         ),
         probe=probe,
         other_data=evidence.other_data,
+        slow_ranks=tuple(finding for finding in findings if isinstance(finding, SlowRank)),
+        late_ranks=tuple(finding for finding in findings if isinstance(finding, LateRank)),
         achievable=evidence.achievable,
         **vars(ending),
     )

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.build import build
-from flagperf.contract.records import BatchSearch, Change, Result, Statistics, Summary, Verdict
+from flagperf.contract.records import BatchSearch, Change, Convergence, Result, Statistics, Summary, Verdict
 from flagperf.errors import ConfigError
+from flagperf.results.convergence import convergence_of, sentence
 from flagperf.results.json_record import read_json, write_json
 from flagperf.results.result import from_record, record_of
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"
 RATES = ("p_whole", "p_train", "p_core")
-FIGURES = ("e2e_time", *RATES, "steady_throughput", "mfu", "mfu_achieved", "mfu_formula", "peak_memory")
+UTILISATIONS = ("mfu", "mfu_achieved", "mfu_6n", "mfu_causal", "mfu_formula", "hfu")
+FIGURES = ("e2e_time", *RATES, "steady_throughput", *UTILISATIONS, "peak_memory")
 STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the target
 MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 
@@ -39,7 +41,9 @@ def summary_of(
     """
     rounds = tuple(results)
     figures = {figure: describe(values) for figure, values in per_round(usable(rounds)).items()}
-    return Summary(name, rounds, figures, config, tuple(changes), tuple(_rounds_differ(figures, config)), batch)
+    convergence = convergence_of(rounds, config)
+    reasons = (*_rounds_differ(figures, config), *_too_fast(convergence))
+    return Summary(name, rounds, figures, config, tuple(changes), reasons, batch, convergence)
 
 
 def usable(results: Iterable[Result]) -> tuple[Result, ...]:
@@ -64,6 +68,12 @@ def _rounds_differ(figures: Mapping[str, Statistics], config: Mapping[str, Any])
         )
 
 
+def _too_fast(convergence: Convergence | None) -> Iterator[str]:
+    """The reason why a job that converges faster than its reference allows is SUSPECT."""
+    if convergence is not None and convergence.outcome == "faster":
+        yield f"{sentence(convergence)}. Does the training evaluate other data, or train on the evaluation's data?"
+
+
 def metric(summary: Summary) -> str | None:
     """The figure that holds the metric of the case's target, e.g. "final_acc1"."""
     target = summary.results[0].target if summary.results else None
@@ -84,6 +94,10 @@ def read(folder: Path) -> Summary:
     """
     path = folder / FILE
     record = read_json(path)
+
+    def where(_: str) -> str:
+        return str(path)
+
     try:
         return Summary(
             record["name"],
@@ -92,7 +106,8 @@ def read(folder: Path) -> Summary:
             record["config"],
             tuple(Change(**change) for change in record["changes"]),
             tuple(record.get("reasons", ())),
-            build(BatchSearch, record["batch"], "batch", lambda _: str(path)) if record.get("batch") else None,
+            build(BatchSearch, record["batch"], "batch", where) if record.get("batch") else None,
+            build(Convergence, record["convergence"], "convergence", where) if record.get("convergence") else None,
         )
     except (KeyError, TypeError) as error:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None

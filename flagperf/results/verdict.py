@@ -106,6 +106,20 @@ def _checksums_agree(evidence: Evidence) -> Iterator[Finding]:
     yield from _differing("loss", losses)
 
 
+def _frozen_unchanged(evidence: Evidence) -> Iterator[Finding]:
+    """With adapters, all other weights are frozen: their checksums at the start and at the end are equal."""
+    end = evidence.finished.get("frozen_checksum")
+    for rank, built in evidence.built.items():
+        start = (built.get("frozen") or {}).get("checksum")
+        if start != end:
+            yield (
+                "INVALID",
+                f"frozen weights changed during the training: their checksum was {start} at the start (rank {rank}) "
+                f"and {end} at the end; with `adapter` only the adapters may change",
+            )
+            return
+
+
 def _differing(kind: str, checksums: Mapping[int, str]) -> Iterator[Finding]:
     if len(set(checksums.values())) > 1:
         listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
@@ -264,6 +278,7 @@ COMPLETE: tuple[Rule, ...] = (
 CONSISTENT: tuple[Rule, ...] = (
     _ranks_agree,
     _checksums_agree,
+    _frozen_unchanged,
     _samples_add_up,
     _rank_times_agree,
     _loss_is_finite,

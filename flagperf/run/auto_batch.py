@@ -19,13 +19,13 @@ from typing_extensions import override
 from flagperf.config.parts.batch_size import GLOBAL, KEY
 from flagperf.config.schema.limits import Limits
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.fields import size_in_bytes
 from flagperf.contract.hardware import GIB
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.contract.records import BatchSearch, TriedSize
 from flagperf.contract.settings import ENDS, EVALUATIONS
 from flagperf.contract.sys_info import read_sys_info
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
-from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs

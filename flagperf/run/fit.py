@@ -1,6 +1,7 @@
 """Before the first round of a job: a step that does not fit into its devices is refused, with changes that fit.
 
-Only a trace that `flagperf predict` left in the cache is read, so that no start waits for a trace.
+The step is traced where a trace answers more than it costs: a case of full size on a device whose memory is known, and
+a run with probe=run, whose report names what the devices allow. Every other run reads a trace of an earlier command.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.trace import Trace, to_json
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.predict.memory import Fit
+from flagperf.predict.tracing import Untraced
 from flagperf.results.achievable import FILE
-from flagperf.run.predicted import config_of, tracer_of
+from flagperf.run.predicted import config_of, tracer_of, untraced
 from flagperf.run.ways_to_fit import ways_to_fit
 
 log = logging.getLogger(__name__)
@@ -29,13 +31,7 @@ def check_fit(job: JobConfig, folder: Path, say: Callable[[str], object]) -> Non
     Raises:
         ConfigError: the step does not fit.
     """
-    if not (job.predict and job.framework.trace):
-        return
-    try:
-        trace = tracer_of(job).cached(config_of(job))
-    except FlagperfError as error:
-        log.info("no prediction: %s", error)
-        return
+    trace = _trace(job, say) if job.predict and job.framework.trace and job.sized is None else None
     if trace is None:
         return
     job_folder = folder / job.name
@@ -43,10 +39,37 @@ def check_fit(job: JobConfig, folder: Path, say: Callable[[str], object]) -> Non
     (job_folder / FILE).write_text(to_json(trace), encoding="utf-8")
     fit = Fit.of(trace, job.config)
     if fit.verdict == "tight":
-        needed = f"predicted {fit.needed:.1f} GiB, of which {fit.tensors:.1f} GiB are tensors"
+        needed = f"predicted {fit.needed:.1f} GiB ({fit.tensors:.1f} GiB of tensors)"
         say(f"a step may not fit: {needed}; {job.hardware.name} has {fit.memory:g} GiB")
     if fit.verdict == "does not fit":
+        say("the step does not fit; changes that fit are being searched")
         raise refusal(job, trace, fit)
+
+
+def _trace(job: JobConfig, say: Callable[[str], object]) -> Trace | None:
+    """The trace of a job, from the cache or made now; None where there is none."""
+    worth = _worth_a_trace(job)
+    try:
+        tracer, config = tracer_of(job), config_of(job)
+        trace = tracer.cached(config)
+        if trace is None and worth:
+            say("one step is traced without a device, to predict its memory and time (predict=false leaves this out)")
+            (answer,) = tracer.traces([config])
+            if isinstance(answer, Untraced):
+                raise untraced(answer)
+            trace = answer
+    except FlagperfError as error:
+        if worth:
+            say(f"no prediction: {error}")
+        log.info("no prediction: %s", error)
+        return None
+    return trace
+
+
+def _worth_a_trace(job: JobConfig) -> bool:
+    """Whether a trace tells whether the step fits, or what the probe of this run allows."""
+    refusable = job.size == "full" and job.vendor.device != "cpu" and job.hardware.memory_gib is not None
+    return refusable or job.probe == "run"
 
 
 def refusal(job: JobConfig, trace: Trace, fit: Fit) -> ConfigError:

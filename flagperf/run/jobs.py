@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -99,8 +101,8 @@ class _JobRun:
     async def _execute(self, number: int) -> Outcome:
         """Execute a round on the job's hosts, with the batch size that fits."""
         if number == 1:
+            await self._check_fit()
             self.job = await self.hosts.of(self.job)
-            check_fit(self.job, self.folder, partial(note, self.console))
         if self.job.repeat > 1:
             self.console.print(f"round {number} of {self.job.repeat}", style="bold", highlight=False)
         # The round includes neither the wait for nodes of a scheduler, nor the search for a batch size.
@@ -113,6 +115,13 @@ class _JobRun:
             plan = make_plan(job, number, self.folder, on_hosts=on_hosts)
             outcome = await execute(job, plan, self.folder, progress)
         return outcome if waited or number > 1 or self.began is None else _since_command(outcome, self.began)
+
+    async def _check_fit(self) -> None:
+        """Refuse a step that does not fit. The time of the round leaves out the time of this prediction."""
+        asked = time.time()
+        await to_thread(check_fit, self.job, self.folder, partial(note, self.console))
+        if self.began is not None:
+            self.began += time.time() - asked
 
     def _result(self, ended: Ended) -> Result:
         outcome = ended.outcome

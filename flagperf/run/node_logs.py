@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from flagperf.secret import Mask
 LAST = '[ -f "$1" ] && [ ! -L "$1" ] && tail -c "$2" "$1"'  # reading a pipe could block
 READ_TIMEOUT = 10.0  # seconds
 END = 1 << 18  # bytes at the end of a log that are read: last lines and stacks
+RECORDS = ("STEP_END", "FINISHED")  # events of the other ranks of this machine that are read during the training, …
+RECORDS_INTERVAL = 1.0  # … in seconds
 LEFT_OUT = "flagperf: left out of the ranks' environment: "  # flagperf/plan/environment.sh, in the launcher's log
 FULL_KIB = 1024  # free space below which a disk counts as full: a line may fit where a block does not
 
@@ -38,6 +41,7 @@ class NodeLogs:
         self.noticed = False  # true: the ranks' launcher has reported a failed rank
         self.left_out: set[str] = set()  # names of variables of the host that did not reach the ranks
         self._exits = exits
+        self._next_records = 0.0  # time.monotonic of the next read of the other ranks' step records
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
         self.silent = set(node.ranks)  # ranks without a log line
@@ -51,18 +55,24 @@ class NodeLogs:
     async def events(self) -> list[tuple[int, Event]]:
         """New events since the last call: rank and event.
 
-        On this machine the other ranks are read only until their first line, and after FINISHED of the first rank.
+        On this machine the other ranks are read in full only until their first line, and after FINISHED of the first
+        rank. Between, their step records are read every second.
         """
         lines = await self._launcher_tail.lines()
         self.left_out |= {name for line in lines if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
         events: list[tuple[int, Event]] = []
         late_events: list[tuple[int, Event]] = []
+        due = time.monotonic() >= self._next_records
+        if due:
+            self._next_records = time.monotonic() + RECORDS_INTERVAL
         for rank, tail in self._tails.items():
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.same_files:
                 events += [(rank, event) for event in await tail.events()]
             elif self.finished and rank in self.unfinished:
                 late_events += [(rank, event) for event in await tail.events()]
+            elif due:
+                events += [(rank, event) for event in await tail.events(RECORDS)]
         self.silent -= {rank for rank, _ in events}
         self.unfinished -= {rank for rank, event in (*events, *late_events) if event.event == "FINISHED"}
         self.finished = self.node.ranks[0] not in self.unfinished

@@ -144,10 +144,20 @@ def effect_of(change: Mapping[str, Any], job: JobConfig | ConfigError, trace: Tr
     return Effect(change, None, trace.reason if trace else "no trace")
 
 
+def largest_that_fits(job: JobConfig) -> int | None:
+    """The largest batch that fits, with the micro steps of the job; None: unknown."""
+    other = changed(job, _other_batch(job))
+    if isinstance(other, ConfigError):
+        return None
+    first, second = traces([job, other])
+    return largest_batch(first, second, job.config) if isinstance(first, Trace) and isinstance(second, Trace) else None
+
+
 def _other_batch(job: JobConfig) -> Mapping[str, Any]:
-    """A second size, to draw a line through both."""
+    """A second size, to draw a line through both. The micro steps stay: several hold whole gradients, one does not."""
     size = job.train_batch_size
-    return {BATCH: size // 2 if size > 1 else 2}
+    micro_steps = job.config[MICRO_STEPS]
+    return {BATCH: size // 2 if size > 1 else 2, GLOBAL: None, MICRO_STEPS: micro_steps, "division": "open"}
 
 
 def _written(value: Any) -> str:

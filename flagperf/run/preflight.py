@@ -9,13 +9,13 @@ from typing import Any
 
 from flagperf.config.parts.data_layout import check_layout, expected
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.fields import size_in_bytes
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
-from flagperf.plan.container import size_in_bytes
 
 ROOM_KIB = 64 * 1024  # least disk space for logs
 RANK_KIB = 640 * 1024  # measured peak of a tiny case's rank, without the libraries that all ranks share

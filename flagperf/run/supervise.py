@@ -11,6 +11,7 @@ from flagperf.contract.outcome import Failure
 from flagperf.errors import HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
+from flagperf.run.detection import Detection
 from flagperf.run.diagnose import failed_exit, failure, passed_deadline, phase
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
@@ -73,6 +74,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     running = set(ends)
     local = all(node.transport.local for node in nodes)
     left_out_logged = plan.round > 1  # the first round has logged them
+    detection = Detection(nodes, plan.config, nodes[0].folder.parent)
     finished: float | None = None  # when all ranks had logged FINISHED
     try:
         while running and (finished is None or clock.now() - finished < LAST):
@@ -82,6 +84,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
             for events in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in events:
                     watch.observe(rank, event, clock.now())
+                    detection.observe(rank, event)
                     if rank == watch.first:
                         progress.event(event)
             if not left_out_logged and "submitted" in watch.milestones:
@@ -135,7 +138,7 @@ def _abandoned(nodes: Sequence[NodeRun], clock: AwakeClock) -> Failure | None:
     if linger is None or clock.stood < linger or clock.now() - clock.woke > 2 * linger:
         return None
     return Failure(
-        f"the launcher stood still for {clock.stood:.0f} s: hosts end a training of which the launcher is gone for "
+        f"the launcher stood still for {clock.stood:.0f} s: hosts end a training if the launcher is gone for "
         f"{linger:g} s (cluster.ssh.reconnect)",
         phase=phase(nodes),
     )

@@ -9,7 +9,7 @@ from flagperf.config.parts.batch_size import GLOBAL
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
 from flagperf.errors import ConfigError
-from flagperf.run.predicted import BATCH, MICRO_STEPS, Effect, changed, effect_of, traces
+from flagperf.run.predicted import BATCH, MICRO_STEPS, Effect, changed, effect_of, largest_that_fits, traces
 
 Change = Mapping[str, Any]  # key → value
 
@@ -28,7 +28,7 @@ def changes_of(job: JobConfig) -> list[Change]:
 def ways_to_fit(job: JobConfig) -> list[Effect]:
     """Changes with which the job fits, by predictions: those of the fewest settings; else the fewest nodes that do."""
     lean = _merged(_settings(job))
-    batches: list[Change] = [{BATCH: size} for size in _smaller(job.train_batch_size)]
+    batches: list[Change] = [{BATCH: size} for size in _smaller(job)]
     divisions = _divisions(job)
     least = batches[-1] if batches else {}
     combined = [lean, *(_merged((lean, change)) for change in (*batches, *divisions))]
@@ -75,9 +75,12 @@ def _sharded(block: str) -> Change:
     }
 
 
-def _smaller(size: int) -> list[int]:
-    """Half of a size, and 1."""
-    return sorted({size // 2, 1} - {0, size}, reverse=True)
+def _smaller(job: JobConfig) -> list[int]:
+    """The largest of half, a quarter … of the batch that fits by the line through two traces; and 1."""
+    halves = [job.train_batch_size >> times for times in range(1, job.train_batch_size.bit_length())]
+    largest = largest_that_fits(job) if halves else None
+    fitting = next((size for size in halves if largest is None or size <= largest), 1)
+    return sorted({fitting, 1} & {*halves}, reverse=True)
 
 
 def _fewest_nodes(job: JobConfig, change: Change) -> list[Effect]:

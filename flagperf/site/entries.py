@@ -12,6 +12,7 @@ from typing import Any
 from flagperf.contract.records import Change, Result, Statistics, Summary
 from flagperf.report import cells
 from flagperf.report.achievable import achievable_lines
+from flagperf.results.cost import price_of_job
 from flagperf.results.summary import RATES, describe, usable, verdict
 
 RATE = "p_train"  # the throughput of the tables and plots
@@ -134,8 +135,11 @@ def _energy_per_sample(result: Result) -> float | None:
 
 
 def _price(summary: Summary) -> float | None:
-    price = summary.config["hardware"].get("price_per_hour")
-    return None if price is None else _finite(float(price) * summary.identity.devices)
+    given = summary.config["hardware"].get("price_per_hour")
+    if not isinstance(given, (int, float, type(None))):
+        raise TypeError(f"price_per_hour: {given}")
+    price = price_of_job(summary.config, summary.identity.devices, summary.identity.nnodes)
+    return None if price is None else _finite(price)
 
 
 def _figures(summary: Summary, rounds: tuple[Result, ...]) -> Iterator[Figure]:

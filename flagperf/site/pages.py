@@ -15,7 +15,7 @@ from flagperf.report.cells import number, percent
 from flagperf.site.bundles import Bundle
 from flagperf.site.entries import PUBLISHED, Entry
 from flagperf.site.plots import charts
-from flagperf.site.texts import LANGUAGES, translator
+from flagperf.site.texts import LANGUAGES, sentences, translator
 
 HERE = Path(__file__).parent
 GENERATOR = "flagperf site"  # in each page: by this a folder is known as a site
@@ -105,7 +105,12 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters |= {"number": number, "percent": percent, "size": _size}
+        environment.filters |= {
+            "number": number,
+            "percent": percent,
+            "size": _size,
+            "sentence": sentences(self._language),
+        }
         environment.globals |= {
             "_": self._translate,
             "language": self._language,

@@ -24,7 +24,7 @@ def charts(entries: Sequence[Entry], translate: Translate) -> list[Chart]:
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[Point]:
-    """The points (cost, throughput) of which no other point has a higher throughput at the same or a lower cost."""
+    """The points (cost, throughput) that no other point beats: a higher throughput at the same or a lower cost."""
     best: list[Point] = []
     for cost, rate in sorted(points, key=lambda point: (point[0], -point[1])):
         if not best or rate > best[-1][1]:

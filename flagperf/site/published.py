@@ -19,7 +19,7 @@ SETTINGS = {"train_batch_size": "batch size of a device", "lr": "learning rate"}
 
 
 def published_entries() -> list[Entry]:
-    """A row for each configuration of which FlagPerf publishes a throughput."""
+    """A row for each configuration with a throughput that FlagPerf publishes."""
     load = Load((CONF,))
     return [
         entry for path in sorted((CONF / NAME).glob("*.yaml")) for entry in _of_case(path.stem, load, read_yaml(path))

@@ -55,15 +55,16 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
-    alone, proving, locating = config.get("probe") == "alone", config.get("prove", False), config.get("locate", False)
+    probing = config.get("probe") not in (None, "run")
+    proving, locating = config.get("prove", False), config.get("locate", False)
     with without_garbage_collection():
         framework = import_framework(config)
-        if not (alone or proving):
+        if not (probing or proving):
             config = apply_extension(config)
             import_components(config)
             import_modules(config)
     perflog.log("INIT_START")
-    if alone:
+    if probing:
         framework.probe(config, perflog)
         return
     ensure_sample_data(config)

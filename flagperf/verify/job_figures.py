@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from flagperf.verify.rank_figures import stretches
 from flagperf.verify.target import is_reached, metrics, stop_reasons
 from flagperf.verify.values import Derivation, Row, UnknownError, compare_all, same
 
+FORMULAS = {"formula_flops_6n": "mfu_6n", "formula_flops_causal": "mfu_causal", "formula_flops": "mfu_formula"}
 PEAKS = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}  # precision → format of the peak
 
 
@@ -76,6 +78,11 @@ def _built(*keys: str) -> Callable[[Round], Any]:
     return field
 
 
+def _frozen(round_: Round) -> Any:
+    """The checksum of the frozen weights at the start; None where nothing is frozen."""
+    return (round_.ranks[0].last("BUILT").value.get("frozen") or {}).get("checksum")
+
+
 def _peak(round_: Round) -> Any:
     """The peak of one device in the precision of the training; None where config.yaml has no such peak."""
     number_format = "fp8" if round_.config.get("float8_modules") else PEAKS[round_.config["precision"]]
@@ -88,29 +95,48 @@ def _throughput(round_: Round) -> float | None:
     return steady or _rate(_sum("units"), _without_evaluation)(round_)
 
 
-def _mfu_formula(round_: Round) -> float | None:
-    peak, operations, rate = _peak(round_), round_.figures.get("formula_flops"), _throughput(round_)
-    if operations is None or (peak is None and round_.figures.get("mfu_formula") is None):
-        return None
-    if peak is None:
-        raise UnknownError("config.yaml has no peak of the device in this precision")
-    return None if rate is None else float(operations) * rate / (float(peak) * len(round_.ranks))
+def _mfu_by(formula: str, figure: str) -> Callable[[Round], float | None]:
+    """The derivation of the MFU by a formula of the task."""
+
+    def mfu(round_: Round) -> float | None:
+        peak, operations, rate = _peak(round_), round_.figures.get(formula), _throughput(round_)
+        if operations is None or (peak is None and round_.figures.get(figure) is None):
+            return None
+        if peak is None:
+            raise UnknownError("config.yaml has no peak of the device in this precision")
+        return None if rate is None else float(operations) * rate / (float(peak) * len(round_.ranks))
+
+    return mfu
+
+
+def _recomputes(round_: Round) -> bool:
+    keeps = round_.config.get("checkpoint_keeps", "nothing")
+    return bool(round_.config.get("activation_checkpointing")) and keeps == "nothing"
+
+
+def _hfu(round_: Round) -> float | None:
+    return _mfu(round_) if _recomputes(round_) else None
 
 
 def _mfu(round_: Round) -> float | None:
-    figures, config, peak = round_.figures, round_.config, _peak(round_)
+    figures, peak = round_.figures, _peak(round_)
     if figures.get("mfu") is None and (peak is None or figures.get("flops_per_sample") is None):
         return None
     if peak is None:
         raise UnknownError("config.yaml has no peak of the device in this precision")
     if _sum("units")(round_) != _sum("samples")(round_):
         raise UnknownError("the operations of a unit are not logged, and units are not samples here")
-    recomputes = config.get("activation_checkpointing") and config.get("checkpoint_keeps", "nothing") == "nothing"
-    passes = 4 if recomputes else 3
+    frozen = bool((round_.config.get("adapter") or {}).get("modules"))  # no gradients of the layers' weights
+    passes = 2 + (not frozen) + _recomputes(round_)
     rate = _throughput(round_)
     if rate is None:
         return None
     return float(figures["flops_per_sample"]) * passes * rate / (float(peak) * len(round_.ranks))
+
+
+def _communication_wait(round_: Round) -> float | None:
+    waits = [wait for wait in _of_each_rank(round_, "communication_wait") if wait is not None]
+    return sum(waits) / len(waits) if waits else None
 
 
 def _global_samples(round_: Round) -> Any:
@@ -140,6 +166,17 @@ def _final_loss(round_: Round) -> Any:
     return (not_finite or losses[-1:])[0]
 
 
+def _pipeline_bubble(round_: Round) -> float | None:
+    """The share of a step in which a rank waits for the first and the last stage, if all stages take equally long."""
+    config = round_.config
+    sizes = config["parallel"]["mesh"]
+    ranks = sizes.get("pp", 1)
+    if ranks == -1:
+        ranks = -config["nnodes"] * config["nproc"] // math.prod(sizes.values())
+    computed = config["parallel"].get("stages", 1) * config["gradient_accumulation_steps"]
+    return (ranks - 1) / (computed + ranks - 1) if ranks > 1 else None
+
+
 UNITS, SAMPLES = _sum("units"), _sum("samples")
 SLOWEST = "the largest figure of the ranks"
 JOB_FIGURES: Mapping[str, Derivation] = {
@@ -163,6 +200,7 @@ JOB_FIGURES: Mapping[str, Derivation] = {
     "data_wait": Derivation(
         lambda round_: sum(_of_each_rank(round_, "data_wait")) / len(round_.measured), "the mean of the ranks' figures"
     ),
+    "communication_wait": Derivation(_communication_wait, "the mean of the ranks' figures"),
     "eval_time": Derivation(_slowest("eval_time"), SLOWEST),
     "checkpoint_time": Derivation(_slowest("checkpoint_time"), SLOWEST),
     "peak_memory": Derivation(_slowest("peak_memory"), SLOWEST),
@@ -175,8 +213,14 @@ JOB_FIGURES: Mapping[str, Derivation] = {
     "stop_reason": Derivation(_stop_reason, "the last EVALUATE and the limits of config.yaml"),
     "final_loss": Derivation(_final_loss, "the last STEP_END"),
     "mfu": Derivation(_mfu, "flops_per_sample x passes x throughput over the peak of config.yaml"),
-    "mfu_formula": Derivation(_mfu_formula, "formula_flops x throughput over the peak of config.yaml"),
+    "hfu": Derivation(_hfu, "mfu, where the configuration recomputes activations"),
+    **{
+        figure: Derivation(_mfu_by(formula, figure), f"{formula} x throughput over the peak of config.yaml")
+        for formula, figure in FORMULAS.items()
+    },
+    "pipeline_bubble": Derivation(_pipeline_bubble, "ranks along pp, stages and micro steps of config.yaml"),
     "parameters": Derivation(_built("network", "parameters"), "BUILT"),
+    "frozen_checksum": Derivation(_frozen, "BUILT: frozen weights do not change"),
     "device_name": Derivation(_built("device_name"), "BUILT"),
     "throughput_unit": Derivation(_configured("throughput_unit"), "config.yaml"),
     "precision": Derivation(_configured("precision"), "config.yaml"),
@@ -185,7 +229,7 @@ JOB_FIGURES: Mapping[str, Derivation] = {
 }
 WHY_NOT = {
     **dict.fromkeys(("flops_per_sample", "example_flops"), "the process counts the operations; the logs do not"),
-    **dict.fromkeys(("formula_flops", "formula_flops_causal"), "only the process knows the formula of the task"),
+    **dict.fromkeys(FORMULAS, "only the process knows the formula of the task"),
     **dict.fromkeys(("mfu_note", "example_note", "versions"), "a text, not a figure"),
     "resumed_from_step": "only the process knows the checkpoint of its start",
     "peak_memory_kind": "only the process knows which memory it measured",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from flagperf.verify.logs import Rank, Round
+from flagperf.verify.mesh import sizes_of
 from flagperf.verify.values import CLOCKS, Derivation, Row, UnknownError, recompute
 
 INSIDE = "measured inside the process; no event contains this figure"
@@ -72,13 +73,16 @@ def _loss_checksum(rank: Rank) -> str:
 
 
 def _group(rank: Rank) -> int:
-    """The number of the part of the parameters that a rank holds. Ranks are counted along tp, then along dp_shard."""
+    """The number of the part of the parameters that a rank holds.
+
+    Ranks are counted along tp, ep, cp, dp_shard, dp_replicate and pp, in this order. A stage has a part for each
+    position along the first four, and its copies lie along dp_replicate.
+    """
     config = rank.last("SUBMIT_INFO").value["config"]
-    sizes = (config.get("parallel") or {}).get("mesh") or {"dp_replicate": -1, "dp_shard": 1, "tp": 1}
-    known_product = -math.prod(sizes.values()) if -1 in sizes.values() else 1
-    open_size = int(config["nnodes"]) * int(config["nproc"]) // known_product
-    shard, tp = (open_size if sizes[side] == -1 else int(sizes[side]) for side in ("dp_shard", "tp"))
-    return rank.number % (shard * tp)
+    size, world = sizes_of(config), int(config["nnodes"]) * int(config["nproc"])
+    of_stage = math.prod(size.get(side, 1) for side in ("dp_shard", "cp", "ep", "tp"))
+    stage = rank.number // (world // size.get("pp", 1))
+    return stage * of_stage + rank.number % of_stage
 
 
 def _steps(rank: Rank) -> int:
@@ -116,6 +120,10 @@ RANK_FIGURES = {
     "compute_time": Derivation(_compute_time, "at most the time of its steps without data_wait"),
     "steady_time": Derivation(
         lambda rank: sum(stretch.seconds for stretch in steady(rank)), "the sum of its STEP_ENDs after the warm-up"
+    ),
+    "communication_wait": Derivation(
+        lambda rank: sum(event.value.get("communication_wait", 0.0) for event in rank.all("STEP_END")) or None,
+        "the sum of its STEP_ENDs",
     ),
     "parameters_group": Derivation(_group, "its position in the mesh of SUBMIT_INFO"),
     "loss_checksum": Derivation(_loss_checksum, "CRC-32 of the losses of its STEP_ENDs"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flagperf.verify.convergence import too_fast
 from flagperf.verify.values import Row, compare, is_number, same
 from flagperf.verify.verdict_rules import VERDICTS, verdict_row
 
@@ -47,6 +48,7 @@ def verdict_rows(
     reasons = [reason for record in (summary, *recorded) for reason in record.get("reasons") or ()]
     most = max((_spread(summary, name) for name in RATES), default=0.0)
     of_job = [("SUSPECT", [f"its throughput varies by {most:.3g}"])] if most > config.get("max_cv", MAX_CV) else []
+    of_job += too_fast(config, recorded)
     verdict, why = max((*rounds, *of_job), key=lambda item: VERDICTS.index(item[0]), default=("INVALID", ["no round"]))
     yield verdict_row(location, {"verdict": summary["verdict"], "reasons": reasons}, verdict, why)
 

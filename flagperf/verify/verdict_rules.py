@@ -144,6 +144,9 @@ def _ranks_agree(round_: Round) -> Findings:
         }
         if len(sums) > len({group for group, _ in sums}):
             yield "INVALID", f"checksums of the {figure} differ"
+    frozen = {(event.value.get("frozen") or {}).get("checksum") for rank in round_.ranks for event in rank.all("BUILT")}
+    if frozen - {first.get("frozen_checksum")}:
+        yield "INVALID", "the frozen weights changed"
     samples = _per_rank(round_, "samples")
     total = first.get("num_trained_samples")
     if samples and is_number(total) and sum(samples.values()) != total:

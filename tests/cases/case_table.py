@@ -52,7 +52,7 @@ def main() -> None:
 
 def page() -> str:
     """The text of docs/case-table.md."""
-    common = ", ".join(f"`{key}`" for key in mutable("common"))
+    common = ", ".join(f"`{key}`" for key in common_keys())
     return PAGE.format(devices=DEVICES, table=table([row(case) for case in CASES]), common=common)
 
 
@@ -60,6 +60,7 @@ def row(case: str) -> dict[str, str]:
     """One case: column → text."""
     config = compose([f"model={case}", "size=full", f"nproc={DEVICES}", "dry_run=true"]).config
     stated = config["fingerprint"]
+    added, fixed = mutable_keys(config["mutable"])
     length, operations = schedule_length(config), (stated["forward"] or {}).get("operations")
     return {
         "case": case,
@@ -68,7 +69,7 @@ def row(case: str) -> dict[str, str]:
         "forward [GFLOP]": ABSENT if operations is None else number(operations / 1e9),
         "schedule": f"{length:,} {config['lr_interval']}s",
         **learning_rates(config, length),
-        "mutable": ", ".join(f"`{key}`" if why else f"not `{key}`" for key, why in mutable(case).items()) or ABSENT,
+        "mutable": ", ".join([*added, *(f"not {key}" for key in fixed)]) or ABSENT,
     }
 
 
@@ -94,10 +95,18 @@ def learning_rates(config: Mapping[str, Any], length: int) -> dict[str, str]:
     return {head: f"{rate:.4g}" for head, rate in zip(HEADS, found, strict=True)}
 
 
-def mutable(name: str) -> dict[str, str | None]:
-    """A list of mutable keys without the one that it begins with: key → why; None: it is taken out."""
-    keys = yaml.safe_load((CONF / "mutable" / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: why for key, why in keys.items() if key != "defaults"}
+def common_keys() -> list[str]:
+    """The keys that a closed run of each case may change."""
+    return list(yaml.safe_load((CONF / "mutable/common.yaml").read_text(encoding="utf-8")))
+
+
+def mutable_keys(mutable: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The keys that a case's list adds to the common keys, and the common keys that the list removes."""
+    common = common_keys()
+    return (
+        [f"`{key}`" for key in mutable if key not in common],
+        [f"`{key}`" for key in common if key not in mutable],
+    )
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import pytest
 from recording import RECORDED
 from toy import fork_ranks, losses, read_log, train, values
 
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, family_of, options
 from flagperf.contract.components import component
 
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 ROUNDING = {
     "faster_rcnn": 0.1,  # rounding also decides which proposals it learns from
     "mask_rcnn": 0.1,

@@ -13,14 +13,19 @@ import yaml
 from torch import nn
 
 from cases.fingerprint import SIZES, config_of, header, stated
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, family_of
 from flagperf.contract.components import component
 from flagperf.trainer.pytorch.build import recompute
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 PARAMETERS = [
-    pytest.param(case, size, id=f"{case} {size}", marks=[pytest.mark.slow] if size == "full" else [])
+    pytest.param(
+        case,
+        size,
+        id=f"{case} {size}",
+        marks=[] if size == "tiny" and case == family_of(case, (CONF,)) else [pytest.mark.slow],
+    )
     for case in CASES
     for size in SIZES
     if (case, size) != ("resnet50", "full")

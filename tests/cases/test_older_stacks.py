@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,14 +20,19 @@ import yaml
 from toy import losses, read_log
 
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, chain, options
 from flagperf.results.result import Ending, result_of_logs
 
 Tiny = Callable[[str], dict[str, Any]]
 HERE = Path(__file__).parent
 
 # Networks that transformers 4 makes of other modules, which a closed run refuses; and that are divided over the ranks.
-NEWER = ("llama3_1b", "llama3_8b")
+LIBRARY = re.compile(r"language_model|DistilBert|T5For")
+NEWER = [
+    case
+    for case in options("model", (CONF,))
+    if any(LIBRARY.search((CONF / f"{name}.yaml").read_text()) for name in chain(f"model/{case}", (CONF,)))
+]
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem not in NEWER)
 OLDEST = (
     "bert",

@@ -19,8 +19,7 @@ from flagperf.contract.perflog import Event
 Tiny = Callable[[str], dict[str, Any]]
 
 BATCH_SIZES = {"resnet50": 32, "bert": 8, "glm": 8, "faster_rcnn": 2}
-QUICK = ("glm",)
-SLOW = ("resnet50", "bert", "faster_rcnn")
+CASES = (("glm",), ("resnet50", "bert", "faster_rcnn"))
 STEPS = {
     "max_steps": 5,
     "log_freq": 1,
@@ -32,7 +31,8 @@ ROUNDING = {"faster_rcnn": 0.1}  # rounding also decides which proposals it lear
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 
 
-@pytest.mark.parametrize("cases", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=" ".join)
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", CASES, ids=" ".join)
 def test_trains_as_on_a_cpu(tiny: Tiny, tmp_path: Path, cases: tuple[str, ...]) -> None:
     """On the CPU and on the accelerator, in two processes side by side.
 

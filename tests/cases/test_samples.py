@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, family_of, options
 from flagperf.config.parts.data_layout import check_layout
 from flagperf.contract.components import component
 
 QUICK = ("bert", "cpm", "glm", "resnet50")  # texts, words, numbers and pictures
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 
 
 def contents(folder: Path) -> dict[str, str]:

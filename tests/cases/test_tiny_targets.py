@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from toy import fork_ranks, train
 
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, family_of, options
 
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 SWEPT = ("bert", "transformer")  # among the shortest
 
 

@@ -162,7 +162,10 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str)
 
 USAGE = {
     "verify": "flagperf verify FILE.tar.zst [key=FILE] [keys=FILE]",
-    "export": "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]",
+    "export": (
+        "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]; "
+        "flagperf export RUN_DIR FOLDER meter=node|FILE[,FILE…] [conversion=SHARE] [network=WATTS]"
+    ),
 }
 TWO = "a run folder and the file to write"
 NO_RUN = "no run in this folder\n  where:   command line\n  given:   {}/none\n"

@@ -38,6 +38,22 @@ def test_what_would_stop_a_run_on_this_machine() -> None:
         assert f"\n{told}" in said, said
 
 
+def test_what_a_run_would_download() -> None:
+    flagperf = Path(sys.executable).with_name("flagperf")
+    words = ["size=full", "framework=paddle", "model=bert", f"runtime.python={sys.executable}", "offline=true"]
+    done = subprocess.run([flagperf, "doctor", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split()[1:3] for line in done.stdout.splitlines()[1:] if not line.startswith(" ")]
+    assert rows == [["pip", "warning"], ["data", "warning"], ["weights", "ok"], ["git", "ok"]]
+    assert (
+        "has no module paddle; needed are h5py>=3.11, numpy>=1.26, paddlepaddle<3.4,>=3.3, asyncssh>=2.21"
+        in done.stdout
+    )
+    assert (
+        "in HDF5 shards, 156,725,653 sequences to train, 10,000 sequences to evaluate; flagperf does not" in done.stdout
+    )
+
+
 SHOWN = """\
 host   check  state    found
 alpha  ssh    ok       reached

@@ -60,6 +60,22 @@ def test_the_users_own(tmp_path: Path, kind: str, file: str, text: str, row: tup
     assert row in rows(kind, [write(tmp_path, {file: text})])
 
 
+def test_cases_in_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case that changes another case has the other one's field; a case of the user's own may have none."""
+    monkeypatch.setenv("COLUMNS", "200")
+    run_command(["list", "cases", f"--config-dir={write(tmp_path, {'model/toy': TOY})}"])
+    groups: dict[str, list[str]] = {}
+    heading = ""
+    for line in capsys.readouterr().out.splitlines()[1:]:
+        name = line.split()[0]
+        heading = heading if line.startswith("  ") else name
+        groups.setdefault(heading, []).extend([name] if name != heading else [])
+    assert list(groups) == ["vision", "language", "speech", "other"]
+    assert {"resnet50", "vit"} < set(groups["vision"])
+    assert {"bert", "llama2_70b", "llama2_7b"} < set(groups["language"])
+    assert groups["other"] == ["toy"]
+
+
 def test_frameworks_with_how_to_get_each(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     run_command(["list", "frameworks"])
@@ -313,7 +329,7 @@ def test_a_case_of_the_users_own(tmp_path: Path) -> None:
 def test_a_shipped_case(width: int, lines: list[str]) -> None:
     shown = table("bert", ["framework=paddle"], width).splitlines()
     assert shown[0] == "paddle/bert  BERT-large pre-training on Wikipedia, from MLPerf's checkpoint"
-    assert shown[2:5] == [
+    assert shown[3:6] == [
         "framework    paddle (framework=… also takes pytorch)",
         "size         full (list … size=tiny shows the other)",
         "target       mlm_accuracy at least 0.67",

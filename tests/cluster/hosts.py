@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import io
 import os
 import re
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -56,11 +57,10 @@ ip link set lo up
 exec docker-init -- sleep infinity
 """
 
-EMPTY_DISK = f"""
+END_PROCESSES = f"""
 pkill -9 -f '{OURS}'
 pgrep sleep | tail -n +2 | xargs -r kill -9
 umount /srv/* 2>/dev/null
-rm -rf /srv/* /var/tmp/* /tmp/* 2>/dev/null || true  # Python stays, where it lies in one of them
 """
 
 AS_MADE = """
@@ -106,6 +106,7 @@ def why_not() -> str | None:
 
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+_ON_HOST = {"PATH": _PATH, "LANG": "C.UTF-8"}
 
 
 def _do(*words: str | Path) -> str:
@@ -260,12 +261,17 @@ class Host:
         if self.alive:
             self.mend()
             self.freeze_dockerd(signal.SIGCONT)
-            self.run("sh", "-c", EMPTY_DISK)
+            self.empty_disk()
             if self.run("sh", "-c", AS_MADE).returncode == 0:
                 return
         self.bring_back()
-        self.run("sh", "-c", EMPTY_DOCKER + EMPTY_DISK)
+        self.run("sh", "-c", EMPTY_DOCKER)
+        self.empty_disk()
         self.import_image()
+
+    def empty_disk(self) -> None:
+        """End what runs left running, and remove their files."""
+        self.run("sh", "-c", END_PROCESSES + on_files_of_runs("rm -rf"))
 
     def import_image(self) -> None:
         self.output("docker", "import", "-", IMAGE, stdin=empty_image())
@@ -280,15 +286,21 @@ class Host:
 
     def run(self, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command on the host, as a person at its console."""
-        if self._pid is None:
-            raise RuntimeError(f"{self.name} is off")
         done = subprocess.run(
-            ["nsenter", "-t", str(self._pid), "--net", "--mount", "--uts", "--ipc", "--pid", *words],
-            input=stdin if stdin is not None else b"",
-            capture_output=True,
-            env={"PATH": _PATH, "LANG": "C.UTF-8"},
+            self._command(words), input=stdin if stdin is not None else b"", capture_output=True, env=_ON_HOST
         )
         return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command on the host. Its output and errors come through one pipe."""
+        return subprocess.Popen(
+            self._command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_ON_HOST
+        )
+
+    def _command(self, words: Sequence[str]) -> list[str]:
+        if self._pid is None:
+            raise RuntimeError(f"{self.name} is off")
+        return ["nsenter", "-t", str(self._pid), "--net", "--mount", "--uts", "--ipc", "--pid", *words]
 
     def output(self, *words: str, stdin: bytes | None = None) -> str:
         """Output of a command that must succeed on the host."""
@@ -335,7 +347,7 @@ class TestCluster:
             shutil.rmtree(self.root, ignore_errors=True)
             self.root.mkdir(parents=True)
             (self.root / "made_by").write_text(str(os.getpid()))
-        self._bridge = f"fpbed{self._number}"
+        self.bridge = f"fpbed{self._number}"
         self.key = self.root / "key"
         self.known_hosts = self.root / "known_hosts"
         self.address = f"10.231.{self._number}.1"  # of the machine itself
@@ -343,7 +355,7 @@ class TestCluster:
             Host(
                 f"h{index}",
                 f"10.231.{self._number}.{10 + index}",
-                f"{self._bridge}h{index}",
+                f"{self.bridge}h{index}",
                 self.root / f"h{index}",
                 self.root / "key.pub",
             )
@@ -387,7 +399,7 @@ class TestCluster:
             if host.alive:
                 host.stop("dockerd")
             host.power_off()
-        for name in (*(host.netns for host in self.hosts), self._bridge):
+        for name in (*(host.netns for host in self.hosts), self.bridge):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
         _remove_tree(self.root)
         with contextlib.suppress(OSError):
@@ -395,7 +407,7 @@ class TestCluster:
 
     def _connect(self) -> None:
         """The bridge and its cables; the namespace of the bridge was made when the number was claimed."""
-        bridge = ("ip", "-n", self._bridge)
+        bridge = ("ip", "-n", self.bridge)
         _do(*bridge, "link", "add", "br0", "type", "bridge")
         _do(*bridge, "link", "set", "br0", "up")
         for host in self.hosts:
@@ -404,17 +416,28 @@ class TestCluster:
             _do("ip", "-n", host.netns, "addr", "add", f"{host.address}/24", "dev", "eth0")
             _do("ip", "-n", host.netns, "link", "set", "eth0", "up")
             _do(*bridge, "link", "set", host.name, "master", "br0", "up")
-        _do(*bridge, "link", "add", "machine", "type", "veth", "peer", "name", self._bridge, "netns", "1")
-        _do("ip", "addr", "add", f"{self.address}/24", "dev", self._bridge)
-        _do("ip", "link", "set", self._bridge, "up")
+        _do(*bridge, "link", "add", "machine", "type", "veth", "peer", "name", self.bridge, "netns", "1")
+        _do("ip", "addr", "add", f"{self.address}/24", "dev", self.bridge)
+        _do("ip", "link", "set", self.bridge, "up")
         _do(*bridge, "link", "set", "machine", "master", "br0", "up")
 
 
+@functools.cache
 def image_mounts() -> list[str]:
-    """Folders of this machine that make a container of IMAGE a full system, with Python and all its environments."""
+    """Folders of this machine that make a container of IMAGE a full system, with Python and all its environments.
+
+    An environment that is made after the hosts is missing on them, so the folders stay as they were at first.
+    """
     own = Path(sys.prefix)
     others = sorted(str(file.parent) for file in own.parent.glob(f"{own.name}-*/pyvenv.cfg"))  # of other frameworks
     return ["/usr", *dict.fromkeys((sys.base_prefix, sys.prefix, *others))]
+
+
+def on_files_of_runs(command: str) -> str:
+    """A shell line that gives a command what lies on a host's disk. Python is left out, where it lies beside that: a
+    walk through its environments would take seconds."""
+    kept = " ".join(f"! -path {folder}" for path in image_mounts() for folder in (path, *Path(path).parents))
+    return f"find /srv /var/tmp /tmp -mindepth 1 -maxdepth 1 {kept} -exec {command} {{}} +"
 
 
 def empty_image(*programs: Path) -> bytes:

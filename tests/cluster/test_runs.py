@@ -22,7 +22,8 @@ from flagperf.run.node_logs import LEFT_OUT
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NAME = "resnet50-pytorch-cpux2x1"
-NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
+MONITORS = ("cpu", "host", "mem", "pwr")
+NODE_LOGS = {*(f"{name}_monitor.log" for name in MONITORS), "start_pytorch_task.log", "sys_info.log"}
 STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\\g\nf"
 
 
@@ -30,11 +31,12 @@ def node_files(folder: Path) -> dict[str, set[str]]:
     return {node.name: {path.name for path in node.iterdir()} for node in folder.iterdir() if node.is_dir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "nproc", "runtime"),
     [
         pytest.param("glm", 1, DOCKER, id="glm 2x1 in containers"),
-        pytest.param("resnet50", 2, PROCESS, id="resnet50 2x2 without docker", marks=pytest.mark.slow),
+        pytest.param("resnet50", 2, PROCESS, id="resnet50 2x2 without docker"),
     ],
 )
 def test_a_real_training(lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 from flagperf_run import DOCKER, FAKE, User, assert_nothing_left
-from hosts import Host, TestCluster
+from hosts import Host, TestCluster, on_files_of_runs
 from test_cluster_faults import NAME, wait_for
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
@@ -44,7 +45,7 @@ def test_only_the_ranks_see_them_and_nothing_keeps_them(
     assert holds(tmp_path / "home") == []
     assert_nothing_left(lab)
     for host in lab.hosts:
-        assert host.run("grep", "-rlF", "-e", TOKEN, "-e", "touch hacked", "/srv", "/tmp", "/var/tmp").stdout == ""
+        assert files_with(host, TOKEN, "touch hacked") == ""
 
 
 def test_a_start_that_fails_leaves_none(lab: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +57,20 @@ def test_a_start_that_fails_leaves_none(lab: TestCluster, tmp_path: Path, monkey
     assert TOKEN not in done.output and holds(tmp_path / "home") == []
     assert_nothing_left(lab)
     for host in lab.hosts:
-        assert host.run("grep", "-rlF", TOKEN, "/srv", "/tmp", "/var/tmp").stdout == ""
+        assert files_with(host, TOKEN) == ""
 
 
 def look(host: Host) -> str:
     """What every user of a host can see of its processes, and what docker tells of its containers."""
     lines = host.output("sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '; true")
     return lines + host.output("sh", "-c", "docker ps -aq | xargs -r docker inspect")
+
+
+def files_with(host: Host, *texts: str) -> str:
+    """Files of a host in which one of the texts stands."""
+    return host.run(
+        "sh", "-c", on_files_of_runs(f"grep -rlF {' '.join(f'-e {shlex.quote(text)}' for text in texts)}")
+    ).stdout
 
 
 def holds(folder: Path) -> list[Path]:

@@ -36,6 +36,7 @@ def at_a_terminal(user: SlurmUser, *words: str) -> Iterator[tuple[subprocess.Pop
             os.close(screen)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_training_on_two_nodes(slurm: SlurmLab, tmp_path: Path) -> None:
     done = SlurmUser(slurm, tmp_path).run(*TRAINING, "max_steps=6", "monitor.interval=0.5")
@@ -43,7 +44,8 @@ def test_a_training_on_two_nodes(slurm: SlurmLab, tmp_path: Path) -> None:
     assert done.result(NAME)["verdict"] == "VALID"
     folder = done.folder / NAME / "round1"
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"n1_noderank0", "n2_noderank1"}
-    logs = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
+    monitors = (f"{name}_monitor.log" for name in ("cpu", "host", "mem", "pwr"))
+    logs = {*monitors, "start_pytorch_task.log", "sys_info.log"}
     assert {path.name for path in (folder / "n2_noderank1").iterdir()} == {*logs, "rank1.out.log"}
     assert (folder / "n2_noderank1" / "cpu_monitor.log").stat().st_size > 0
     assert yaml.safe_load((folder / "config.yaml").read_text())["cluster"]["nodes"][1]["name"] == "n2"

@@ -10,10 +10,10 @@ import pytest
 
 from flagperf.compare.golden import STEPS, Check, Curve, Golden, golden_file, identity_of, read
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF, VENDORS
+from flagperf.config.files.search_path import CONF, VENDORS, family_of, options
 from flagperf.errors import ConfigError
 
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5})
 BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01})
 GOLDEN = Golden("toy", 1, "plain", (), "0" * 16, CURVE, {"fp32": BAND})
@@ -48,7 +48,7 @@ def test_a_training_is_checked_against_a_curve(measured: Curve, verdict: str) ->
 
 
 def test_each_curve_is_of_the_case_as_it_is_now() -> None:
-    """Of each case of PyTorch. Where this fails, `python -m cases.golden CASE` writes the curves again."""
+    """Of each family of cases of PyTorch. Where this fails, `python -m cases.golden CASE` writes the curves again."""
     curves = [golden for case in CASES for golden in read(golden_file(case, [CONF]))]
     configs = [compose([f"model={golden.case}", *golden.overrides]).config for golden in curves]
     stated = [(golden.case, golden.name, golden.revision, golden.identity) for golden in curves]

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import pytest
+from example_results import CONFIG
 from jobs_of import JOB, job
 from rich.console import Console
 
-from flagperf.compare.gate import change, decide, interval, parse
-from flagperf.compare.jobs import compare
+from flagperf.compare.gate import Decision, change, decide, interval, parse
+from flagperf.compare.jobs import NamedJob, compare
 from flagperf.compare.page import Compared, page
 from flagperf.compare.render import junit, markdown, rows, terminal
+from flagperf.compare.values import Comparison
+from flagperf.results.summary import summary_of
 
+MESH = {
+    **CONFIG,
+    "train_batch_size": 32,
+    "gradient_accumulation_steps": 1,
+    "parallel": {"mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}},
+}
 FIVE = [99.5, 100, 100.5, 100.2, 99.8]
-FOUND = compare(job("a|1", FIVE), job("b", [v * 0.95 for v in FIVE], config={"lr": 0.2}), margin=0.01)
-DECISIONS = [decide(condition, FOUND) for condition in parse("p_train>-3%,accuracy>-1%,p_train>-5%")]
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    return compare(job("a|1", FIVE), job("b", [v * 0.95 for v in FIVE], config={"lr": 0.2}), margin=0.01)
+
+
+@pytest.fixture(scope="module")
+def decisions(compared: Comparison) -> list[Decision]:
+    return [decide(condition, compared) for condition in parse("p_train>-3%,accuracy>-1%,p_train>-5%")]
+
 
 TOO_NEAR = ": even 100 rounds a side would not decide: they vary too much, or the change is too near to the bound"
 
@@ -50,18 +69,18 @@ JUNIT = f"""\
 """
 
 
-def test_markdown() -> None:
-    assert markdown([FOUND], DECISIONS, 0.01) == MARKDOWN
+def test_markdown(compared: Comparison, decisions: list[Decision]) -> None:
+    assert markdown([compared], decisions, 0.01) == MARKDOWN
 
 
-def test_junit() -> None:
-    assert junit(DECISIONS) == JUNIT
+def test_junit(decisions: list[Decision]) -> None:
+    assert junit(decisions) == JUNIT
 
 
-def test_a_narrow_terminal_cuts_nothing_off() -> None:
+def test_a_narrow_terminal_cuts_nothing_off(compared: Comparison) -> None:
     console = Console(width=80, record=True, file=None, force_terminal=False)
     with console.capture() as shown:
-        console.print(terminal(FOUND, 0.01))
+        console.print(terminal(compared, 0.01))
     text = "".join(shown.get().split())
     for part in ("(n=5)", "-5.00%", "worse", "lr:0.1→0.2", JOB):
         assert part in text, part
@@ -97,3 +116,23 @@ def test_numbers_have_the_digits_that_their_interval_lets_them_have() -> None:
         speeds = [100 - spread / 2, 100 + spread / 2]
         figure, _ = compare(job("a", speeds), job("b", speeds[::-1]), margin=0.01).figures
         assert (change(figure.estimate), interval(figure.estimate)) == shown
+
+
+def test_samples_to_the_target_of_the_base_are_a_reference() -> None:
+    """Their speeds vary too much for a decision: there the note advises more rounds, too."""
+    reached = [job("a", [98.0, 100, 103, 101, 99]), job("b", [99.0, 100, 102, 101, 97])]
+    for named, samples in zip(reached, ((1000, 1010, 990, 1020, 980), (900, 910, 890, 920, 880)), strict=True):
+        for result, needed in zip(named.summary.results, samples, strict=True):
+            result.values.update(global_samples=needed)
+    base, other = (NamedJob(named.run, summary_of(JOB, named.summary.results, MESH, ())) for named in reached)
+    text = markdown([compare(base, other, margin=0.001)], [], 0.001)
+    assert (
+        f"""\
+b/{JOB}: its 5 rounds needed 900 samples to the target, faster than expected: the reference needed 1000 with a batch \
+of 512 (a/{JOB}), and MLPerf's test expects at least 975.384."""
+        in text
+    )
+    assert "These rounds detect a change of 4 % in p_train; 5 more rounds of each job would detect 2.6 %." in text
+    text = markdown([compare(base, base, margin=0.001)], [], 0.001)
+    assert "needed 1000 samples to the target, as expected: " in text
+    assert "A difference of 3.5 % would be detected; 5 more rounds would detect 2.6 %." in text

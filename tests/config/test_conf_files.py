@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flagperf.config.compose import compose, compose_each, compose_jobs
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, chain
 from flagperf.config.schema.keys import is_under
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.leaves import leaves
@@ -42,7 +42,7 @@ def begins_with_its_command(name: str) -> bool:
     group, _, option = name.partition("/")
     framework, _, _ = option.rpartition("/")
     python = f".venv-{framework}/bin/python" if framework else "python"
-    writers = {group: f"# {python} -m cases.{group} {option}" for group in ("fingerprint", "golden")}
+    writers = {group: f"# {python} -m cases.{group} {option}" for group in ("fingerprint", "golden", "convergence")}
     named = f"{group}={option}" if group in ("model", "hardware", "vendor") and option in of(group) else ""
     return lines[0].startswith(writers.get(group, "# flagperf")) and named in lines[0]
 
@@ -87,7 +87,7 @@ def test_case(path: Path) -> None:
         assert (job.extent is not None) == (job.size == "full")
         if job.size == "full":
             assert [key for key in job.config["mutable"] if not _is_there(key, job.config)] == []
-    assert f"override /mutable: {case}" in text(f"model/{case}")
+    assert any("override /mutable: " in text(name) for name in chain(f"model/{case}", (CONF,)))
     assert re.search(r"^revision: \d+ ", text(f"model/{case}"), re.MULTILINE)
 
 

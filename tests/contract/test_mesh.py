@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flagperf.contract.mesh import Mesh
+from flagperf.contract.pipeline import bubble
 from flagperf.errors import ConfigError
 
 
@@ -50,6 +51,32 @@ def test_who_shares_what() -> None:
     assert [mesh.data_rank(rank) for rank in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [mesh.part(rank) for rank in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]  # copies are those along dp_replicate
     assert [rank for rank in range(8) if mesh.counts_samples(rank)] == [0, 2, 4, 6]
+
+
+def test_who_shares_what_in_a_pipeline() -> None:
+    mesh = Mesh(dp_replicate=2, dp_shard=1, tp=2, pp=2)
+    assert mesh.groups("pp") == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert mesh.groups("dp_replicate") == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert [mesh.data_rank(rank) for rank in range(8)] == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert [mesh.part(rank) for rank in range(8)] == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert [rank for rank in range(8) if mesh.counts_samples(rank)] == [0, 2]
+
+
+def test_who_shares_what_with_sequences_and_experts() -> None:
+    """Ranks along cp have the same data, and ranks along ep have other data. All hold parts of the parameters."""
+    mesh = Mesh(dp_replicate=2, cp=2, ep=2)
+    assert mesh.groups("cp") == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert mesh.groups("ep") == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert [mesh.data_rank(rank) for rank in range(8)] == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert [mesh.part(rank) for rank in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert [rank for rank in range(8) if mesh.counts_samples(rank)] == [0, 1, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "stages", "micro_batches", "share"), [(4, 1, 8, 3 / 11), (4, 2, 8, 3 / 19), (2, 1, 1, 0.5), (1, 1, 4, 0)]
+)
+def test_the_bubble_of_a_pipeline(ranks: int, stages: int, micro_batches: int, share: float) -> None:
+    assert bubble(ranks, stages, micro_batches) == share
 
 
 @pytest.mark.parametrize(("batch", "accumulation"), [(4, 4), (8, 2)])

@@ -31,9 +31,17 @@ def test_other_code_has_another_identity(tmp_path: Path) -> None:
 
 def test_what_is_sent_of_a_package_and_of_other_code(tmp_path: Path) -> None:
     """A wheel of flagperf has files beside its code; a folder of somebody's own may have any names."""
-    for name in ("conf/a.py", "docs/b.md", "vendors/c.py", "d/conf/e.py", "d/__pycache__/e.pyc"):
+    for name in (
+        "cases/z.py",
+        "commit.txt/z",
+        "conf/a.py",
+        "docs/b.md",
+        "vendors/c.py",
+        "d/conf/e.py",
+        "d/__pycache__/e.pyc",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     own = [path.relative_to(tmp_path).as_posix() for path in files(tmp_path)]
-    assert own == ["conf/a.py", "d/conf/e.py", "docs/b.md", "vendors/c.py"]
+    assert own == ["cases/z.py", "commit.txt/z", "conf/a.py", "d/conf/e.py", "docs/b.md", "vendors/c.py"]
     assert list(files(tmp_path, NO_CODE)) == [tmp_path / "d/conf/e.py"]

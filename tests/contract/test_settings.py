@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import toy
+import toy_config
 import yaml
 
 from flagperf.contract.settings import Average, Settings, training_yaml
@@ -15,7 +15,7 @@ from flagperf.errors import ConfigError
 
 def test_the_yaml_file_is_up_to_date() -> None:
     """Where it is not: python -m flagperf.contract.settings > conf/training.yaml"""
-    assert (toy.ROOT / "conf" / "training.yaml").read_text(encoding="utf-8") == training_yaml()
+    assert (toy_config.ROOT / "conf" / "training.yaml").read_text(encoding="utf-8") == training_yaml()
 
 
 def test_the_yaml_file_says_what_is_declared() -> None:
@@ -28,7 +28,7 @@ def test_the_yaml_file_says_what_is_declared() -> None:
 
 def test_reads_a_configuration() -> None:
     target = {"metric": "accuracy", "value": 0.9, "direction": "higher"}
-    settings = Settings.read(toy.config(target=target, ema={"decay": 0.9, "every": 2}))
+    settings = Settings.read(toy_config.config(target=target, ema={"decay": 0.9, "every": 2}))
     assert (settings.target, settings.ema) == (Target("accuracy", 0.9, "higher"), Average(0.9, 2))
     assert (settings.train_batch_size, settings.lr, settings.precision) == (8, 0.1, "fp32")
 
@@ -54,12 +54,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("settings", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_refuses(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        Settings.read(toy.config(**settings))
+        Settings.read(toy_config.config(**settings))
     assert str(refused.value) == message
 
 
 def test_a_setting_is_missing() -> None:
-    config = toy.config()
+    config = toy_config.config()
     del config["log_freq"]
     with pytest.raises(ConfigError, match=r"^a setting of the training is missing\n.*\n  key:     log_freq$"):
         Settings.read(config)

@@ -83,6 +83,7 @@ def test_a_fault_is_named_on_each_framework(tmp_path: Path, samples: Path, frame
     [
         pytest.param(1, (), id="parameters divided over two"),
         pytest.param(1, ("parallel.mesh.tp=2",), id="layers divided over two"),
+        pytest.param(1, ("parallel.mesh.pp=2", "train_batch_size=8"), id="stages of a pipeline"),
         pytest.param(
             2, ("nproc=4", "parallel.mesh.tp=2", "train_batch_size=8"), id="parameters and layers, each over two"
         ),

@@ -90,7 +90,7 @@ async def test_a_link_to_our_own_folder_is_none(folder: Path) -> None:
 
 async def test_no_command_starts_where_others_could_swap_its_folder(tmp_path: Path) -> None:
     """In a mount namespace of its own, whose /tmp all may write to and has no sticky bit."""
-    words = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=0777 none /tmp && "$@"', "-")
+    words = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=0777 none /tmp && PATH=/usr/bin:/bin "$@"', "-")
     starting = shell(START, "true", "", "true", f"{tmp_path}/log", "5", "10", "true")
     command = type(starting)((*words, *starting.argv))
     done: Completed = await LocalTransport("here").run(command, timeout=10)

@@ -36,7 +36,7 @@ def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...],
     case = f"{root}{CASE}{scale}"
     logs = f"{case}/round1/{where.name}_noderank{rank}"
     command = Command(launch, {"FLAGPERF_LOG_DIR": logs, "PYTHONFAULTHANDLER": "1", **env})
-    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr"))
+    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr", "host"))
 
 
 HERE_ALONE = node(
@@ -150,7 +150,7 @@ def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
 def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
     vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, environment={"ACME": "1"}, monitor={"source": "smi"})  # type: ignore[arg-type]
     plan = make_plan(example_job(vendor=vendor), 1).nodes[0]
-    assert plan.monitors == ("cpu", "mem", "pwr", "acme")
+    assert plan.monitors == ("cpu", "mem", "pwr", "host", "acme")
     assert plan.launch.env["ACME"] == "1"
 
 

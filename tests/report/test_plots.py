@@ -13,6 +13,7 @@ from test_report import a_summary
 from flagperf.contract.perflog import Event
 from flagperf.report import cells, remarks
 from flagperf.report.charts import earlier_logs, job_charts, values
+from flagperf.report.cost import restart_lines
 from flagperf.report.machine import host_rows
 from flagperf.report.plots import Point, lines
 
@@ -87,8 +88,12 @@ def a_round(folder: Path, first: int, last: int, resume: Path | None) -> None:
     """A round with a log of steps, and the checkpoints that it resumes."""
     log = folder / "a_noderank0" / "rank0.out.log"
     log.parent.mkdir(parents=True)
-    steps = (Event("STEP_END", {"step": step, "loss": float(step)}, time_ms=0) for step in range(first, last + 1))
-    log.write_text("".join(f"{event.line()}\n" for event in steps), encoding="utf-8")
+    start = [Event("SUBMIT_INFO", time_ms=7_000), Event("TRAIN_START", time_ms=10_000)]
+    steps = [
+        Event("STEP_END", {"step": step, "loss": float(step)}, time_ms=10_000 * (2 + step - first))
+        for step in range(first, last + 1)
+    ]
+    log.write_text("".join(f"{event.line()}\n" for event in [*start, *steps]), encoding="utf-8")
     (folder / "config.yaml").write_text(f"resume: {resume or 'null'}\n", encoding="utf-8")
 
 
@@ -98,6 +103,10 @@ def test_a_resumed_run_shows_the_runs_before(tmp_path: Path) -> None:
     a_round(tmp_path / "second/job/round1", 5, 9, tmp_path / "first/job/round1/checkpoint")
     a_round(tmp_path / "third/job/round1", 9, 12, tmp_path / "second/job/round1/checkpoint")
     job = a_summary(a_result(values={"resumed_from_step": 8}))
+    assert restart_lines(tmp_path / "third/job", job.results) == [
+        "Round 1 resumed an earlier run. Runs before it: 2; their starts 6 s, training that counts 80 s, training lost "
+        "after the last checkpoint 30 s. Restarts and lost training took 36 s"
+    ]
     earlier = earlier_logs(tmp_path / "third/job", job)
     assert values(earlier[1], "STEP_END", "loss") == [[step, float(step)] for step in range(1, 9)]
     (loss,) = job_charts(job, {1: [Event("STEP_END", {"step": 9, "loss": 9.0}, time_ms=0)]}, earlier)

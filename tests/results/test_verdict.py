@@ -98,6 +98,14 @@ def built(*counts: dict[str, int], **finished: Any) -> Evidence:
     return dataclasses.replace(sound, logs=logs, extent=Extent("images", train=1_281_167, eval=50_000))
 
 
+def frozen(start: str, end: str) -> Evidence:
+    """Sound ranks with adapters, and the checksums of their frozen weights."""
+    sound = evidence(frozen_checksum=end)
+    value = {"frozen": {"parameters": 10, "checksum": start}}
+    logs = [dataclasses.replace(log, events=(Event("BUILT", value, rank=log.rank), *log.events)) for log in sound.logs]
+    return dataclasses.replace(sound, logs=logs)
+
+
 def submitted(*configs: dict[str, Any]) -> Evidence:
     """Sound ranks, each of which says what its configuration is."""
     sound = evidence()
@@ -213,6 +221,15 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "INVALID",
         ("ranks disagree about final_acc1, final_loss",),
     ),
+    "frozen weights changed": (
+        lambda: frozen("ab12", "ff00"),
+        "INVALID",
+        (
+            "frozen weights changed during the training: their checksum was ab12 at the start (rank 0) and ff00 at the "
+            "end; with `adapter` only the adapters may change",
+        ),
+    ),
+    "frozen weights stayed": (lambda: frozen("ab12", "ab12"), "VALID", ()),
     "parameters differ": (
         lambda: evidence(ranks=ranks(parameters_checksum="ff00")),
         "INVALID",

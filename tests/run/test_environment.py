@@ -72,11 +72,11 @@ async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, has_own: bool
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
             await environment(example_job(framework=stack, vendor=vendor), here, Command((python,)))
-    old = "" if has_own else f"torch {torch}, of which sums needs 2.0 or newer; "
+    old = "" if has_own else f"torch {torch} (sums needs 2.0 or newer); "
     assert str(refused.value) == (
         f"here: {python} has no module torch_acme; "
-        f"python {platform.python_version()}, of which sums needs 3.99 or newer; {old}"
-        "no no-such-library, of which sums needs 1.0 or newer; "
+        f"python {platform.python_version()} (sums needs 3.99 or newer); {old}"
+        "no no-such-library (sums needs 1.0 or newer); "
         f"torch {torch}, where framework.version=2.1 was asked for\n{DO}"
     )
 
@@ -104,8 +104,8 @@ async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
         pytest.param({"torch": "2.0.0"}, [], id="the lowest"),
         pytest.param({"torch": "2.10.1"}, [], id="numbers, not letters"),
         pytest.param({"torch": "2.0.0a0+git1234"}, [], id="a build of a vendor's"),
-        pytest.param({"torch": "1.13.1+corex"}, ["torch 1.13.1+corex, of which glm needs 2.0 or newer"], id="too old"),
-        pytest.param({}, ["no torch, of which glm needs 2.0 or newer"], id="not there"),
+        pytest.param({"torch": "1.13.1+corex"}, ["torch 1.13.1+corex (glm needs 2.0 or newer)"], id="too old"),
+        pytest.param({}, ["no torch (glm needs 2.0 or newer)"], id="not there"),
         pytest.param({"torch": "unknown"}, [], id="no version that can be read"),
     ],
 )

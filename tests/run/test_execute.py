@@ -70,6 +70,7 @@ async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: JobCo
         "cpu_monitor.log",
         "mem_monitor.log",
         "pwr_monitor.log",
+        "host_monitor.log",
     }
     assert yaml.safe_load((case / "config.yaml").read_text()) == workload.config
     assert json.loads((case / "round1/plan.json").read_text())["nodes"][0]["log_dir"] == str(node)

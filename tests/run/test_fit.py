@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from contract.test_trace import CASE, TRACE
 from example import example_job
 
+from flagperf.config.compose import compose
 from flagperf.contract.hardware import GIB
 from flagperf.contract.trace import MemoryPeak
+from flagperf.errors import ConfigError
 from flagperf.predict.memory import Fit
 from flagperf.run import fit
 from flagperf.run.predicted import Effect
@@ -32,3 +35,43 @@ def test_refusal_names_changes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None
         "  allowed: at most 80 GiB, the memory of cpu\n"
         "  do:      activation_checkpointing=true loss_chunk=2048 (35.9 GiB) | predict=false: start all the same"
     )
+
+
+TRACING = "one step is traced without a device, to predict its memory and time (predict=false leaves this out)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said", "advice"),
+    [
+        pytest.param(["train_batch_size=64"], [TRACING], None, id="fits"),
+        pytest.param(
+            ["train_batch_size=450"],
+            [TRACING, "a step may not fit: predicted 46.7 GiB (36.5 GiB of tensors); A100 has 40 GiB"],
+            None,
+            id="without the margin: a warning",
+        ),
+        pytest.param(
+            ["train_batch_size=1024"],
+            [TRACING, "the step does not fit; changes that fit are being searched"],
+            "train_batch_size=256 (27.8 GiB) | train_batch_size=1 (3.0 GiB) | predict=false: start all the same",
+            id="refused",
+        ),
+        pytest.param(["train_batch_size=1024", "predict=false"], [], None, id="not asked for"),
+        pytest.param(["train_batch_size=1024", "size=tiny"], [], None, id="a tiny case is not traced"),
+    ],
+)
+def test_check_of_a_case(
+    words: list[str], said: list[str], advice: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """resnet50 of full size on a device with 40 GiB, really traced."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    full = ["size=full", f"data_dir={tmp_path}", "precision=tf32", "nproc=1", "division=open", "dry_run=true"]
+    job = compose(["model=resnet50", "vendor=nvidia", "hardware=A100", *full, *words])
+    told: list[str] = []
+    refused = None
+    try:
+        fit.check_fit(job, tmp_path, told.append)
+    except ConfigError as error:
+        refused = error.advice
+    assert (told, refused) == (said, advice)

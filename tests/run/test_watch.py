@@ -43,6 +43,12 @@ FIRST_STEP: list[Seen] = [*SUBMITTED, (4, 0, "TRAIN_START"), (5, 0, "STEP_END")]
         pytest.param(FIRST_STEP, 10.1, "hang: no progress for 5 s (deadlines.stall)", id="stall"),
         pytest.param([*FIRST_STEP, (9, 0, "HEARTBEAT")], 13, None, id="stall: a heartbeat is progress"),
         pytest.param(
+            [*FIRST_STEP, (9, 0, "WAITING")],
+            10.1,
+            "hang: no progress for 5 s (deadlines.stall)",
+            id="stall: a wait for other ranks is none",
+        ),
+        pytest.param(
             [*FIRST_STEP, (9, 1, "STEP_END")],
             10.1,
             "hang: no progress for 5 s (deadlines.stall)",

@@ -29,7 +29,7 @@ TINY = (
 @pytest.mark.parametrize(
     ("memory_gib", "ways"),
     [
-        pytest.param(10, ["train_batch_size=1"], id="one change"),
+        pytest.param(10, ["train_batch_size=2", "train_batch_size=1"], id="one change"),
         pytest.param(4, ["activation_checkpointing=true loss_chunk=2048 train_batch_size=1"], id="several together"),
         pytest.param(
             2,

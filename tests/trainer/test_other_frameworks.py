@@ -25,7 +25,7 @@ IMAGES = ("model=resnet50", "target.value=100.0", *NO_EVALUATION, "log_freq=1", 
 TEXTS = ("model=bert", "initial_evaluation=false", *NO_EVALUATION, "log_freq=1", "eval_batch_size=256", "warmup=0")
 DROPOUT = ("network.config.hidden_dropout_prob=0.1", "network.config.attention_probs_dropout_prob=0.1")
 STEPS = ("max_steps=4", "train_batch_size=8", "clip_grad=0.5", "eval_interval_steps=4")
-TIMED = ("throughput", "step_time", "data_wait", *FLAGPERF_RATES.values())
+TIMED = ("throughput", "step_time", "data_wait", "communication_wait", "own_time", *FLAGPERF_RATES.values())
 
 
 @dataclass(frozen=True)

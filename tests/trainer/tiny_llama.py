@@ -27,13 +27,47 @@ def network(tied: bool = False, intermediate: int = 64) -> nn.Module:
     return made
 
 
+def other_network() -> nn.Module:
+    """The network with other weights."""
+    made = network()
+    with torch.no_grad():
+        next(made.parameters()).mul_(2.0)
+    return made
+
+
+def staged(layers: int = 4, loss_chunk: int | None = None) -> nn.Module:
+    """The language models' network, of four small layers by default: it can be divided into stages and sequences."""
+    from transformers import LlamaConfig
+
+    from cases.language_model.network import Llama
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": layers, "max_position_embeddings": 32}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    return Llama(LlamaConfig(vocab_size=VOCAB, tie_word_embeddings=False, **sizes, **heads), loss_chunk)
+
+
+def mixture(balance: float = 0.0, windows: bool = False, experts: int = 4) -> nn.Module:
+    """The language models' network with some experts in each of two layers: Mixtral's, or gpt-oss's with windows."""
+    from transformers import GptOssConfig, MixtralConfig
+
+    from cases.language_model.network import decoder
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 32}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": experts, "num_experts_per_tok": 2}
+    more = {"head_dim": 8, "sliding_window": 5} if windows else {}
+    config = (GptOssConfig if windows else MixtralConfig)(
+        vocab_size=VOCAB, tie_word_embeddings=False, pad_token_id=None, **sizes, **heads, **more
+    )
+    return decoder(config, balance=balance)
+
+
 class Tokens(torch.utils.data.Dataset[Tensor]):
     """Rows of tokens, each the one before plus a step of its row: something that can be learnt."""
 
-    def __init__(self, count: int, seed: int = 3) -> None:
+    def __init__(self, count: int, seed: int = 3, length: int = LENGTH) -> None:
         generator = torch.Generator().manual_seed(seed)
         starts, steps = (torch.randint(1, VOCAB, (count, 1), generator=generator) for _ in range(2))
-        self.rows = (starts + steps * torch.arange(LENGTH)) % VOCAB
+        self.rows = (starts + steps * torch.arange(length)) % VOCAB
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -46,6 +80,7 @@ class NextToken(Task):
     """Cross-entropy of the next token; of the evaluated rows, the mean of it and their number."""
 
     metrics = ("loss", "count")
+    one_call_per_batch = True
 
     def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
         loss: Tensor = network(input_ids=batch, labels=batch).loss
@@ -67,6 +102,17 @@ class NextToken(Task):
         if torch.distributed.is_initialized():
             torch.distributed.all_reduce(sums, group=self.group)
         return {"loss": float(sums[0] / sums[1]), "count": float(sums[1])}
+
+
+class NextOfPair(NextToken):
+    """The same of the language models' network, which takes tokens and labels."""
+
+    def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
+        losses: Tensor = network(batch[:, :-1], batch[:, 1:])
+        return losses.mean()
+
+    def example(self, config: Any) -> Tensor:  # noqa: ARG002
+        return torch.zeros(1, LENGTH + 1, dtype=torch.int64)
 
 
 def node(name: str, **arguments: Any) -> dict[str, Any]:

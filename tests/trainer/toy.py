@@ -12,6 +12,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Tuple
 
@@ -19,12 +21,14 @@ import torch
 import yaml
 from torch import Tensor, distributed, nn
 from torch.nn import functional
+from toy_config import ROOT as ROOT  # the users of this module take these from here
+from toy_config import config as config
+from toy_config import node as node
 
 from flagperf.contract.perflog import Event, PerfLog, parse
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.task import Task
 
-ROOT = Path(__file__).parents[2]
 Batch = Tuple[Tensor, Tensor]
 
 
@@ -93,46 +97,6 @@ class Silent(Classification):
     """The same, without saying which metrics it gives."""
 
     metrics = None
-
-
-def node(name: str, **arguments: Any) -> dict[str, Any]:
-    """A `_target_` entry for a class or function of this file."""
-    return {"_target_": f"toy.{name}", **arguments}
-
-
-def config(**settings: Any) -> dict[str, Any]:
-    """A resolved configuration: 64 points, 8 a step and rank, plain gradient descent, unless said otherwise."""
-    training = yaml.safe_load((ROOT / "conf" / "training.yaml").read_text(encoding="utf-8"))
-    return {
-        **training,
-        "case": "toy",
-        "revision": 1,
-        "size": "tiny",
-        "division": "closed",
-        "nnodes": 1,
-        "nproc": 1,
-        "data_dir": None,
-        "clear_caches": False,
-        "mlperf": {"division": "open", "org": None, "status": None, "platform": None},
-        "resume": None,
-        "log_level": "info",
-        "throughput_unit": "points/s",
-        "framework": yaml.safe_load((ROOT / "conf/framework/pytorch.yaml").read_text("utf-8")) | {"name": "pytorch"},
-        "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None},
-        "hardware": {"name": "cpu", "peak_flops": {"fp32": 1e12}},
-        "train_batch_size": 8,
-        "eval_batch_size": 8,
-        "lr": 0.1,
-        "num_workers": 0,
-        "log_freq": 1,
-        "max_epochs": 1,
-        "network": node("network"),
-        "task": node("Classification"),
-        "optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1},
-        "train_data": node("Points", count=64),
-        "eval_data": node("Points", count=19, seed=8),
-        **settings,
-    }
 
 
 def read_log(path: Path) -> list[Event]:
@@ -225,11 +189,9 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
     fork = multiprocessing.get_context("fork")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    answers = fork.SimpleQueue()
-
     cores = sorted(os.sched_getaffinity(0))
 
-    def rank_process(rank: int) -> None:
+    def rank_process(rank: int, answers: Connection) -> None:
         torch.set_num_threads(1)  # OpenMP's pool does not survive a fork …
         if ranks > 1:  # … and several ranks would divide the cores: give each one; a lone one may move between them
             os.sched_setaffinity(0, {cores[rank % len(cores)]})
@@ -239,19 +201,38 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
         own = folder / f"rank{rank}"
         own.mkdir(parents=True, exist_ok=True)
         try:
-            answers.put((rank, function(own)))
+            answers.send((function(own), None))
         except BaseException:
-            answers.put((rank, traceback.format_exc()))
+            answers.send((None, traceback.format_exc()))
         os._exit(0)
 
-    processes = [fork.Process(target=rank_process, args=(rank,)) for rank in range(ranks)]
-    for process in processes:
-        process.start()
+    processes: dict[Connection, ForkProcess] = {}
+    for rank in range(ranks):
+        reader, writer = fork.Pipe(duplex=False)
+        processes[reader] = fork.Process(target=rank_process, args=(rank, writer))
+        processes[reader].start()
+        writer.close()  # so that the end of the rank ends the pipe
     try:
-        given = [answer for _, answer in sorted(answers.get() for _ in processes)]
+        given = _answers(processes)
     finally:
-        for process in processes:
+        for process in processes.values():
             process.kill()  # it has answered, or the test took too long
             process.join()
-    assert not any(isinstance(answer, str) for answer in given), "\n".join(map(str, given))
-    return given
+    errors = [error for _, error in given if error]
+    assert not errors, "\n".join(errors)
+    return [answer for answer, _ in given]
+
+
+def _answers(processes: Mapping[Connection, ForkProcess]) -> list[tuple[Any, str | None]]:
+    """Answer and error of each rank, in the order of the ranks. A rank that dies fails the test at once."""
+    given: dict[Connection, tuple[Any, str | None]] = {}
+    while len(given) < len(processes):
+        for reader in wait([reader for reader in processes if reader not in given]):
+            assert isinstance(reader, Connection)
+            try:
+                given[reader] = reader.recv()
+            except EOFError:
+                processes[reader].join()
+                rank = list(processes).index(reader)
+                raise AssertionError(f"rank {rank} ended with {processes[reader].exitcode} and no answer") from None
+    return [given[reader] for reader in processes]

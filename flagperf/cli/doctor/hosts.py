@@ -1,14 +1,18 @@
 """flagperf doctor: check that a job can run on its cluster, with advice for each problem
 
-usage: flagperf doctor [OVERRIDES…]
+usage: flagperf doctor [OVERRIDES…] [fabric=true | offline=true]
 
 words:
-  OVERRIDES…  the same as those of the run: vendor=, hardware=, cluster=, nnodes= …
+  OVERRIDES…    the same as those of the run: vendor=, hardware=, cluster=, nnodes= …
+  fabric=true   if no check fails, also start the ranks and search for a slow link between them, as run probe=links does
+  offline=true  list what the run would download instead: packages, images, data, git
 
 options: --config-dir
 
 examples:
   flagperf doctor model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm
+  flagperf doctor model=glm vendor=nvidia hardware=A100 cluster=lab offline=true
+  flagperf doctor vendor=nvidia hardware=A100 nnodes=16 nproc=8 cluster=lab fabric=true
 
 exit codes: 0, 2, 3
 """
@@ -43,6 +47,7 @@ from flagperf.run import preflight
 from flagperf.run.runtime import environment
 from flagperf.schedulers.interface import scheduler
 
+FABRIC, OFFLINE = "fabric", "offline"
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
 LOOK_TIMEOUT = 30.0  # seconds
@@ -51,8 +56,31 @@ DATA_ADVICE = "bring the data there, or say where it lies: data_dir, or the node
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print a line for each check of the job's cluster."""
-    return look_at_cluster(options, examine)
+    """Print a line for each check of the job's cluster, or for each download; search for a slow link on request."""
+    offline, fabric = word_of(options, OFFLINE), word_of(options, FABRIC)
+    if offline:
+        from flagperf.cli.doctor.offline import examine_offline
+
+        return look_at_cluster(options, examine_offline)
+    code = look_at_cluster(options, examine)
+    if not fabric:
+        return code
+    if code:
+        print("The links are not measured: a check failed. Mend it, and repeat the command with fabric=true.")
+        return code
+    from flagperf.cli import run  # heavy, and no part of the other checks
+
+    options.arguments += ["probe=links"]
+    return run.main(options)
+
+
+def word_of(options: argparse.Namespace, key: str) -> bool:
+    """Take a word of doctor such as fabric=true out of the overrides: whether the command has it; ConfigError."""
+    words = [word for word in options.arguments if word.startswith(f"{key}=")]
+    options.arguments = [word for word in options.arguments if word not in words]
+    if words and (given := words[-1].removeprefix(f"{key}=")) != "true":
+        raise ConfigError("unknown value", key=key, given=given, allowed="true")
+    return bool(words)
 
 
 async def examine(job: JobConfig) -> list[Row]:

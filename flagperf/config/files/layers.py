@@ -13,7 +13,7 @@ from functools import cache, reduce
 from pathlib import Path
 
 from flagperf.config.files.layer import Choice, Layer, Tree, config_errors, merged
-from flagperf.config.files.search_path import CONF, find, options
+from flagperf.config.files.search_path import CONF, chain, find, options
 from flagperf.config.files.user_files import check_user_files
 from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import GROUPS, SUITE
@@ -84,16 +84,16 @@ def compose_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path])
     shipped = _as_shipped(case, folders)
     nnodes, nproc = (overrides.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
-    files = _files(overrides, choices, tuning)
+    files = _files(overrides, choices, tuning, folders)
     check_user_files(files, folders)
     final = load.tuned(tuning, *choice_list) if tuning else chosen
     if tuning and choices["size"] != "full":  # its values are for the full size; its code is for any size
         final, with_tuning = chosen, final
         if with_tuning.get(EXTENSION) != chosen.get(EXTENSION):
-            final, note = chosen.with_key(EXTENSION, with_tuning), f"{note}, of which this size uses {EXTENSION} alone"
+            final, note = chosen.with_key(EXTENSION, with_tuning), f"{note} (this size uses only its {EXTENSION})"
         else:
             tuning = note = None
-            files = _files(overrides, choices, None)
+            files = _files(overrides, choices, None, folders)
     return Layers(
         case=shipped,
         final=final,
@@ -162,7 +162,9 @@ def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]
     return None, f"no tuning in {group} for {hardware}x{scale} (there: {exist}); the case's own values are used"
 
 
-def _files(overrides: JobOverrides, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
+def _files(
+    overrides: JobOverrides, choices: Mapping[str, str], tuning: str | None, folders: Sequence[Path]
+) -> tuple[str, ...]:
     """The files of a composition, highest precedence first."""
     of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
     model = choices["model"]
@@ -172,9 +174,9 @@ def _files(overrides: JobOverrides, choices: Mapping[str, str], tuning: str | No
     return (
         *(f"experiment/{name}" for name in reversed(overrides.experiments)),
         *of_tuning,
-        f"size/{choices['size']}/{model}",
+        *chain(f"size/{choices['size']}/{model}", folders),
         f"size/{choices['size']}",
-        f"model/{model}",
+        *chain(f"model/{model}", folders),
         *group_files,
         "training",
         "config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +14,9 @@ CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
 CASE_PAGES = (PACKAGE if _INSTALLED.is_dir() else PACKAGE.parent) / "docs" / "cases"
 
-_GROUPS = ("model", "dataset", "mutable", "fingerprint", "size", "size/*", "framework")
+_GROUPS = ("model", "dataset", "mutable", "fingerprint", "convergence", "size", "size/*", "framework")
 _GROUPS_OF_FRAMEWORKS = ("model/*", "mutable/*", "fingerprint/*", "size/*/*")
+BEFORE = re.compile(r"^defaults: \[([\w/]+)(?:, _self_)?\]$", re.MULTILINE)  # the file that a file changes
 PROTECTED = ("config", "training", *(f"{group}/*" for group in (*_GROUPS, *_GROUPS_OF_FRAMEWORKS)))
 
 
@@ -22,7 +24,8 @@ def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
     """The folders of configuration files: the user's folders first, the shipped folder last.
 
     A user's file may replace a shipped vendor, hardware, cluster, tuning or experiment of the same name. It may not
-    replace a case, data set, mutable list, fingerprint, size or framework, because results could not be compared.
+    replace a case, data set, mutable list, fingerprint, file of reference points, size or framework, because results
+    could not be compared.
     """
     folders = tuple(Path(folder).expanduser().absolute() for folder in config_dirs)
     for folder in folders:
@@ -55,6 +58,18 @@ def cases(folders: Sequence[Path]) -> list[str]:
 def find(name: str, folders: Sequence[Path]) -> Path | None:
     """The first file with a name such as "vendor/nvidia"; None: no such file."""
     return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
+
+
+def chain(name: str, folders: Sequence[Path]) -> list[str]:
+    """A file such as "model/llama2_70b", and the files that it begins with: its `defaults: [llama2_7b, _self_]`."""
+    path = find(name, folders)
+    before = BEFORE.search(path.read_text(encoding="utf-8")) if path else None
+    return [name, *(chain(f"{name.partition('/')[0]}/{before[1]}", folders) if before else [])]
+
+
+def family_of(case: str, folders: Sequence[Path]) -> str:
+    """The case whose tiny size a case shares: sizes of one model share this, the page and the tests that train."""
+    return chain(f"size/tiny/{case}", folders)[-1].partition("/tiny/")[2]
 
 
 def with_name(option: str, case: str) -> str:

@@ -135,7 +135,7 @@ def build_context(folder: Path, source: ImageSource, extra: str | None = None) -
     paths = (Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
     files = (path for path in sorted(paths) if path.is_file() and "__pycache__" not in path.parts)
     context: dict[str, Path | bytes] = {path.relative_to(folder).as_posix(): path for path in files}
-    context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements(extra)).encode())
+    context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in own_requirements(extra)).encode())
     context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()
     return context
 
@@ -167,7 +167,7 @@ def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
 
 
 @cache
-def _own_requirements(extra: str | None) -> list[str]:
+def own_requirements(extra: str | None) -> list[str]:
     """The requirements of flagperf's package, with those of an extra."""
     import importlib.metadata  # heavy; only builds need the module
 

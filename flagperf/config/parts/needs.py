@@ -47,9 +47,9 @@ class Needs:
         for name, lowest in self.lowest.items():
             version = versions.get(name, ABSENT)
             if version == ABSENT:
-                problems.append(f"no {name}, of which {self.case} needs {lowest} or newer")
+                problems.append(f"no {name} ({self.case} needs {lowest} or newer)")
             elif is_older(version, lowest):
-                problems.append(f"{name} {version}, of which {self.case} needs {lowest} or newer")
+                problems.append(f"{name} {version} ({self.case} needs {lowest} or newer)")
         for requirement, key in self.requirements.items():
             name = package_of(requirement)
             version = versions.get(name, ABSENT)

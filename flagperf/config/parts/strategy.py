@@ -9,13 +9,23 @@ from typing import Any
 from flagperf.config.files.layer import Layer
 from flagperf.config.schema.keys import is_under
 from flagperf.contract.build import Where, build
-from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES, Mesh
+from flagperf.contract.mesh import DATA_PARALLEL, SIDES, STRATEGIES, Mesh
+from flagperf.contract.pipeline import check_pipeline
 from flagperf.contract.settings import MeshSizes, Parallel
-from flagperf.contract.sharding import ARGUMENTS, Sharding, check_plan, check_sizes
+from flagperf.contract.sharding import (
+    ARGUMENTS,
+    Sharding,
+    check_context,
+    check_experts,
+    check_plan,
+    check_sizes,
+    check_within_tp,
+)
 from flagperf.errors import ConfigError, meant, nearest
 
 OWN = tuple(field.name for field in fields(Parallel))  # keys of every strategy
 TARGET = "parallel._target_"
+DATA_SIDES = ("dp_replicate", "dp_shard")  # ranks along them compute whole layers
 
 
 def with_whole_network(final: Layer, case: Layer, later: Collection[str]) -> Layer:
@@ -26,7 +36,7 @@ def with_whole_network(final: Layer, case: Layer, later: Collection[str]) -> Lay
     """
     if not _replaced(final, case) or _path(final.get(TARGET)) not in DATA_PARALLEL:
         return final
-    sides = {"dp_replicate": -1, "dp_shard": 1, "tp": 1}
+    sides = {**dict.fromkeys(SIDES, 1), "dp_replicate": -1}
     return final.with_values(
         {key: size for side, size in sides.items() if not is_under(key := f"parallel.mesh.{side}", later)}
     )
@@ -64,14 +74,44 @@ def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
     if target in DATA_PARALLEL:
         mesh.check_undivided(where)
     if target in ARGUMENTS:
-        _check_arguments(section, ARGUMENTS[target], where)
+        arguments = _arguments(section, ARGUMENTS[target], where)
+        if isinstance(arguments, Sharding):
+            check_within_tp(mesh, arguments, config.get("seq_length"), where)
+            check_context(mesh, arguments, config.get("seq_length"), where)
+            check_experts(mesh, config["network"], where)
+            check_pipeline(mesh, arguments, config, where)
+    _check_adapter(config, mesh, where)
     if mesh.tp > 1 and ARGUMENTS.get(target) is Sharding:
         _check_division(config, mesh, where)
     mesh.check_global_batch(config, where)
     return mesh
 
 
-def _check_arguments(section: Mapping[str, Any], takes: type, where: Where) -> None:
+def _check_adapter(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:
+    """Refuse adapters where ranks compute parts of layers, and with a moving average of the weights."""
+    if not config["adapter"]["modules"]:
+        return
+    divided = next((side for side, size in vars(mesh).items() if size > 1 and side not in DATA_SIDES), None)
+    if divided:
+        raise ConfigError(
+            "adapters need whole layers on each rank",
+            where=where("adapter.modules"),
+            key=f"parallel.mesh.{divided}",
+            given=getattr(mesh, divided),
+            allowed=f"1, with any {' and '.join(DATA_SIDES)}",
+        )
+    if config["ema"]["decay"] is not None:
+        raise ConfigError(
+            "adapters have no moving average of the weights",
+            where=where("ema.decay"),
+            key="ema.decay",
+            given=config["ema"]["decay"],
+            allowed="null with adapter.modules",
+        )
+
+
+def _arguments(section: Mapping[str, Any], takes: type, where: Where) -> Any:
+    """The arguments of a shipped strategy, beside the mesh. Raises ConfigError."""
     arguments = {name: value for name, value in section.items() if name not in OWN}
     names = [field.name for field in fields(takes)]
     if unknown := next((name for name in arguments if name not in names), None):
@@ -80,7 +120,7 @@ def _check_arguments(section: Mapping[str, Any], takes: type, where: Where) -> N
         raise ConfigError(problem, where=where(key), key=key, allowed=allowed, advice=meant(unknown, names))
     if isinstance(arguments.get("blocks"), str):
         arguments["blocks"] = [arguments["blocks"]]
-    build(takes, arguments, "parallel", where)
+    return build(takes, arguments, "parallel", where)
 
 
 def _check_division(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:

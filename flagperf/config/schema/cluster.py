@@ -75,6 +75,7 @@ class Cluster:
     rendezvous: RendezvousSettings = RendezvousSettings()
     container: ContainerOptions = field(default_factory=ContainerOptions)  # further options of this site's containers
     image: ImageSettings = field(default_factory=ImageSettings)
+    price_per_hour: Positive | None = None  # of a whole node; None: the hardware's price of a device counts
     secrets: Mapping[Variable, Secret] = field(default_factory=dict)  # variables of the ranks
 
     @property

@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from flagperf.config.schema.limits import AutoBatch
+from flagperf.config.schema.limits import AutoBatch, Fabric, Operators
 from flagperf.contract.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
 from flagperf.contract.hints import fields_of
 from flagperf.contract.settings import Settings
 
 # Larger values are typing errors, whose plan would fill the memory.
 MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000
+
+# What a case is about: the groups of `flagperf list cases`.
+FIELDS = ("vision", "language", "speech", "recommendation", "generation")
+PROBES = ("alone", "fabric", "links", "operators")  # what ranks may measure in place of a training
 
 KEYS: dict[str, Field] = {
     # conf/config.yaml
@@ -46,8 +50,10 @@ KEYS: dict[str, Field] = {
     "predict": switch(platform=True),
     "prove": switch(platform=True),
     "locate": switch(platform=True),
-    "probe": text("run", "alone", null=True, platform=True),
+    "probe": text("run", *PROBES, null=True, platform=True),
     **{f"auto_batch.{name}": replace(field, platform=True) for name, field in fields_of(AutoBatch).items()},
+    **{f"fabric.{name}": replace(field, platform=True) for name, field in fields_of(Fabric).items()},
+    **{f"operators.{name}": replace(field, platform=True) for name, field in fields_of(Operators).items()},
     "log_level": text("debug", "info", "warning", "error", platform=True),
     "mlperf.division": text("open", "closed", platform=True),
     "mlperf.org": text(null=True, platform=True),
@@ -61,6 +67,7 @@ KEYS: dict[str, Field] = {
     # every case
     "case": folder_name(),
     "title": text(),
+    "field": text(*FIELDS),
     "revision": count(),
     "target": Field(dict, null=True),
     "throughput_unit": text(),

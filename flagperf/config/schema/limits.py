@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from flagperf.contract.fields import ByteSize, Count, Positive, Share
 
@@ -33,6 +34,27 @@ class AutoBatch:
     memory: Share  # of a device's memory that a rank may hold; on a CPU, of its part of the host's
     limit: ByteSize | None  # most that a rank may hold; None: that share
     steps: Count  # optimizer steps at each size
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Settings of probe=fabric and probe=links (docs/probe.md)."""
+
+    largest: ByteSize | None  # message; None: 1 GiB, on a CPU 16 MiB
+    seconds: Positive  # for each size of a message
+    slow: Share  # a link is slow below this share of the bandwidth of the others
+    least_bandwidth: Positive | None  # bytes/s; a link with less is slow
+    most_latency: Positive  # seconds; a link with more is slow
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Settings of probe=operators (docs/probe.md)."""
+
+    table: str  # name of a file in conf/operators
+    format: Literal["fp32", "fp16", "bf16"]  # of the tensors
+    largest: ByteSize | None  # tensor; None: as in the table, on a CPU 4 MiB
+    seconds: Positive  # for each operator
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class JobConfig:
     clear_caches: bool
     require_target: bool
     oversubscribe: bool
-    probe: Literal["run", "alone"] | None
+    probe: Literal["run", "alone", "fabric", "links", "operators"] | None
     predict: bool
     dry_run: bool
     log_level: str
@@ -98,7 +98,7 @@ class JobConfig:
     sized: Callable[[int], JobConfig] | None = field(default=None, repr=False, compare=False)
     # the same job with other values of the command line
     changed: Callable[[Mapping[str, Any]], JobConfig] | None = field(default=None, repr=False, compare=False)
-    sizes: tuple[int, ...] | None = None  # that may be found: of which whole steps give global_batch_size; None: any
+    sizes: tuple[int, ...] | None = None  # allowed train_batch_size: whole steps give global_batch_size; None: any
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
     mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know

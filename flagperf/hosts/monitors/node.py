@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from flagperf.contract.command import Command
+from flagperf.contract.monitor_log import HOST, host_line
 from flagperf.hosts.monitors.loop import Monitor, Source
 from flagperf.hosts.shell import script, shell
 
@@ -13,8 +14,8 @@ DCMI, SDR, RAPL = (shell(script(__file__, name)) for name in ("dcmi.sh", "sdr.sh
 
 
 def all_of(interval: float, power_interval: float) -> tuple[Monitor, ...]:
-    """The monitor of each of NODE_FIGURES. Intervals in seconds."""
-    return cpu(interval), memory(interval), power(interval, power_interval)
+    """The monitor of each of NODE_FIGURES, and of HOST_FIGURES. Intervals in seconds."""
+    return cpu(interval), memory(interval), power(interval, power_interval), host(interval)
 
 
 def cpu(interval: float) -> Monitor:
@@ -39,6 +40,46 @@ def power(interval: float, power_interval: float) -> Monitor:
         Source("RAPL", RAPL, RaplPower(), interval),
     )
     return Monitor("pwr", sources, expected=False)
+
+
+def host(interval: float) -> Monitor:
+    """What may slow a rank down: load, page faults, errors of the network, clock of the processors."""
+    return Monitor(
+        HOST, (Source("/proc", shell(script(__file__, "host.sh")), HostFigures(), interval),), expected=False
+    )
+
+
+@dataclass
+class HostFigures:
+    """Lines `file:line` of the kernel's files → HOST_FIGURES. Some figures are rates since the previous sample."""
+
+    _before: dict[str, float] = field(default_factory=dict)
+    _uptime: float = 0.0
+
+    def __call__(self, text: str) -> list[str]:
+        """The line of the log for a sample; none for the first sample."""
+        lines = [line.partition(":")[::2] for line in text.splitlines()]
+        of_file: dict[str, list[list[str]]] = {}
+        for path, line in lines:
+            of_file.setdefault(path, []).append(line.replace(":", " ").split())
+        counts: dict[str, float] = {}
+        for words in of_file.get("/proc/vmstat", ()):
+            counts["page_faults"] = float(words[1])
+        interfaces = [words for words in of_file.get("/proc/net/dev", ()) if words[0] != "lo"]
+        if interfaces:  # errors and drops, received and sent: columns 3, 4, 11, 12
+            counts["network_errors"] = sum(float(words[column]) for words in interfaces for column in (3, 4, 11, 12))
+        if len(tcp := of_file.get("/proc/net/snmp", [])) == 2:
+            counts["retransmits"] = float(dict(zip(*tcp, strict=True))["RetransSegs"])
+        uptime = float(of_file["/proc/uptime"][0][0])
+        before, began = self._before, self._uptime
+        self._before, self._uptime = counts, uptime
+        if not 0 < began < uptime:
+            return []
+        seconds = uptime - began
+        rates = {name: max(0.0, count - before[name]) / seconds for name, count in counts.items() if name in before}
+        clocks = [float(rows[0][0]) / 1000 for path, rows in of_file.items() if path.endswith("scaling_cur_freq")]
+        known = {"load": float(of_file["/proc/loadavg"][0][0]), **rates}
+        return [host_line({**known, "host_clock": sum(clocks) / len(clocks)} if clocks else known)]
 
 
 @dataclass

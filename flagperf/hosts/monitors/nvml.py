@@ -20,11 +20,17 @@ import pynvml  # type: ignore[import-untyped]
 from flagperf.contract.monitor_log import Device
 
 MIB = 2**20
+REASONS = {0x04 | 0x80: 1, 0x20 | 0x40: 2, 0x08: 4}  # bits of NVML: limits of power; of temperature; of the hardware
 
 
 def sample() -> list[Device]:
     """All GPUs, in NVML's order. A GPU that does not answer is a Device without figures."""
     return [_device(index) for index in range(pynvml.nvmlDeviceGetCount())]
+
+
+def throttle(reasons: int) -> int:
+    """NVML's reasons for a lower clock → flags of THROTTLE. A clock that is low because the GPU is idle has none."""
+    return sum(flag for bits, flag in REASONS.items() if reasons & bits)
 
 
 def _device(index: int) -> Device:
@@ -50,6 +56,7 @@ def _device(index: int) -> Device:
         utilisation=read(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         energy=read(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
         clock=read(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        throttle=read(lambda: throttle(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
     )
 
 

@@ -16,11 +16,11 @@ from flagperf.config.about_case import target_text
 from flagperf.config.parts.needs import needs_of
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
+from flagperf.kit.wheel import NAME, wheel
 from flagperf.partners.flagperf.pages.case_text import case_text
 from flagperf.partners.flagperf.pages.render import render
 from flagperf.partners.flagperf.submission import MeasuredJob
 from flagperf.partners.modelzoo import guide, results
-from flagperf.partners.modelzoo.wheel import NAME, wheel
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.values import Container, Mount
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.fields import size_in_bytes
 from flagperf.contract.sample_data import is_sample_folder
-from flagperf.plan.container import sample_root, size_in_bytes
+from flagperf.plan.container import sample_root
 from flagperf.plan.plan import CODE
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 

@@ -35,7 +35,8 @@ function head(row) {
 }
 
 if (rows.length > 1) {
-  const names = new Set(rows.flatMap((row) => row.figures.map((figure) => figure.name)));
+  const stated = rows.flatMap((row) => row.figures).filter((figure) => figure.text !== "–");
+  const names = new Set(stated.map((figure) => figure.name));
   const table = make("table", make("thead", make("tr", make("td", ""))));
   table.tHead.rows[0].append(...rows.map(head));
   table.append(make("tbody", ""));

@@ -9,8 +9,9 @@ from typing import Any
 
 from typing_extensions import override
 
-# Kinds of laps. The time of a step is the time of its data, its compute and the bookkeeping before it.
-DATA, COMPUTE, STEP, BOOKS, EVALUATE, CHECKPOINT = range(6)
+# Kinds of laps. The time of a step is the time of its data, its compute, its wait for other ranks, and the bookkeeping
+# before it.
+DATA, COMPUTE, STEP, BOOKS, WAIT, EVALUATE, CHECKPOINT = KINDS = range(7)
 
 
 class Clock:
@@ -19,16 +20,17 @@ class Clock:
     Attributes:
         seconds: sums by kind of lap.
         steps: seconds of each optimizer step, from the end of the step before, without evaluations and checkpoints.
+        waits: the seconds of each step in which this rank waited for other ranks.
     """
 
     name = "monotonic"
 
     def __init__(self) -> None:
-        self.seconds = [0.0] * 6
-        self.steps = array("d")
+        self.seconds = [0.0] * len(KINDS)
+        self.steps, self.waits = array("d"), array("d")
         self._laps: list[tuple[int, Any]] = []
         self._read = 0
-        self._step = 0.0  # seconds of the current step that are read so far
+        self._step = self._wait = 0.0  # seconds of the current step that are read so far
         self._begin: Any = None
 
     def start(self) -> None:
@@ -57,15 +59,18 @@ class Clock:
             self.seconds[kind] += seconds
             if kind < EVALUATE:
                 self._step += seconds
-                if kind == STEP:
+                if kind == WAIT:
+                    self._wait += seconds
+                elif kind == STEP:
                     self.steps.append(self._step)
-                    self._step = 0.0
+                    self.waits.append(self._wait)
+                    self._step = self._wait = 0.0
         self._begin = laps[-1][1]
 
     @property
     def compute(self) -> float:
-        """Seconds of pure computing."""
-        return self.seconds[COMPUTE] + self.seconds[STEP]
+        """Seconds of computing, and of waiting for other ranks."""
+        return self.seconds[COMPUTE] + self.seconds[STEP] + self.seconds[WAIT]
 
     def _durations(self, ends: list[Any]) -> list[float]:
         return [end - begin for begin, end in zip([self._begin, *ends[:-1]], ends)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable, NamedTuple
 
+from flagperf.contract.perflog import PerfLog
 from flagperf.contract.settings import Settings
 from flagperf.trainer.data.batches import EndlessBatches
 from flagperf.trainer.loop.agenda import Position
@@ -77,6 +79,13 @@ class Engine:
             ConfigError: no checkpoint is intact, or it belongs to another training.
         """
         raise NotImplementedError
+
+    def watch(self, perflog: PerfLog) -> None:
+        """Log long waits for other ranks from now on, where the framework knows them."""
+
+    def unwatched(self) -> AbstractContextManager[None]:
+        """A block in which other ranks may work alone for long."""
+        return nullcontext()
 
     def start(self) -> None:
         """Restore the states of the generators of random numbers, right before the first step."""

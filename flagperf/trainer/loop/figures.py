@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class RankFigures:
     peak_memory: float
     loss_checksum: str
     parameters_checksum: str
+    communication_wait: float | None = None  # for other ranks; None: not measured
     parameters_group: int = 0  # ranks with the same number hold the same parameters, and the same checksum
     data_files: int | None = None  # on the first rank of each node: number of files of the case's data …
     data_fingerprint: str | None = None  # … and their fingerprint
@@ -70,6 +71,7 @@ def job_figures(ranks: Sequence[RankFigures]) -> dict[str, Any]:
         "step_time_p90": _slowest(rank.step_time_p90 for rank in ranks),
         "step_time_p99": _slowest(rank.step_time_p99 for rank in ranks),
         "data_wait": statistics.fmean(rank.data_wait for rank in ranks),
+        "communication_wait": _mean(rank.communication_wait for rank in ranks),
         "eval_time": max(rank.eval_time for rank in ranks),
         "checkpoint_time": max(rank.checkpoint_time for rank in ranks),
         "peak_memory": max(rank.peak_memory for rank in ranks),
@@ -93,6 +95,12 @@ def utilisation(model_flops: float | None, peak: float | None) -> float | None:
 
 def _rate(count: int, seconds: float) -> float | None:
     return count / seconds if count and seconds > 0 else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the known values; None where none is known."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _slowest(values: Any) -> float | None:

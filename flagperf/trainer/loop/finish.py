@@ -10,10 +10,17 @@ from typing import Any
 
 import flagperf
 from flagperf.contract.data_files import data_fingerprint
+from flagperf.contract.pipeline import bubble_of
 from flagperf.trainer.identity.hardware import peak_flops, peak_name
 from flagperf.trainer.loop.engine import Engine
 from flagperf.trainer.loop.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
 from flagperf.trainer.loop.trained import FrameworkFigures, Trained
+
+FORMULAS = {  # operations of a unit's training → the MFU by them
+    "formula_flops_6n": "mfu_6n",
+    "formula_flops_causal": "mfu_causal",
+    "formula_flops": "mfu_formula",
+}
 
 
 def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
@@ -37,9 +44,11 @@ def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
         "sample_data": trained.sample_data,
         "synthetic": settings.synthetic,
         **mfu(engine, framework.formula, forward, rate),
+        **({} if (share := bubble_of(config)) is None else {"pipeline_bubble": share}),
         "example_flops": forward["example"],
         "example_note": forward["example_note"],
         "parameters": framework.parameters,
+        "frozen_checksum": framework.frozen_checksum,
         "peak_memory_kind": framework.peak_memory_kind,
         "warmup_steps": settings.warmup_steps,
         "clock": trained.clock,
@@ -80,6 +89,7 @@ def _rank_figures(engine: Engine, trained: Trained, framework: FrameworkFigures,
         peak_memory=framework.peak_memory,
         loss_checksum=f"{trained.loss_checksum:08x}",
         parameters_checksum=framework.parameters_checksum,
+        communication_wait=trained.communication_wait,
         parameters_group=framework.parameters_group,
         data_files=files.files if files else None,
         data_fingerprint=files.digest if files else None,
@@ -89,27 +99,31 @@ def _rank_figures(engine: Engine, trained: Trained, framework: FrameworkFigures,
 def mfu(
     engine: Engine, by_formula: Mapping[str, float], forward: Mapping[str, Any], throughput: float | None
 ) -> dict[str, Any]:
-    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note`, and the same by formula, of the whole job."""
+    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note`, `hfu`, and the MFU by each formula, of the whole job."""
     settings = engine.settings
     peak, note = peak_flops(engine.config["hardware"], engine.device_name, peak_name(settings))
     peak = peak and peak * engine.world.size
-    operations = by_formula.get("formula_flops")
-    formula = None if operations is None or throughput is None else operations * throughput
+
+    def by(formula: str) -> float | None:
+        operations = by_formula.get(formula)
+        return utilisation(None if operations is None or throughput is None else operations * throughput, peak)
+
+    again = settings.activation_checkpointing and settings.checkpoint_keeps == "nothing"
     needed = None
     if "per_unit" not in forward:
         note = forward["note"]
     elif throughput is not None:
-        again = settings.activation_checkpointing and settings.checkpoint_keeps == "nothing"
-        passes = 4 if again else 3  # forward, twice as much backward, forward again
+        # Forward, for the gradients of inputs, for those of weights unless these are frozen, forward again.
+        passes = 2 + (not settings.adapter.modules) + again
         needed = forward["per_unit"] * passes * throughput
     return {
         "flops_per_sample": forward.get("per_sample"),
         "model_flops": needed,
         "mfu": utilisation(needed, peak),
         "mfu_note": note,
-        "formula_flops": operations,
-        "formula_flops_causal": by_formula.get("formula_flops_causal"),
-        "mfu_formula": utilisation(formula, peak),
+        "hfu": utilisation(needed, peak) if again else None,
+        **{formula: by_formula.get(formula) for formula in FORMULAS},
+        **{figure: by(formula) for formula, figure in FORMULAS.items()},
     }
 
 

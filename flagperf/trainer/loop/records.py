@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from operator import sub
 from typing import Any, Callable, List, NamedTuple, Sequence
 
 from flagperf.contract.perflog import PerfLog
@@ -136,8 +137,8 @@ class StepRecords:
     def _value(self, record: _Settled) -> dict[str, Any]:
         """The value of a STEP_END."""
         step, (units, loss, *extra), steps, data_wait = record
-        times = self.clock.steps[self._steps : steps]
-        seconds = sum(times)
+        times, waits = self.clock.steps[self._steps : steps], self.clock.waits[self._steps : steps]
+        seconds, waited = sum(times), sum(waits)
         value: dict[str, Any] = {
             "step": step.number,
             "epoch": step.epoch,
@@ -149,6 +150,9 @@ class StepRecords:
             "global_steps": step.number,
             "num_trained_samples": step.samples,
         }
+        if waited:
+            own_times = sorted(map(sub, times, waits))
+            value["communication_wait"], value["own_time"] = waited, own_times[len(own_times) // 2]
         if self._rate is not None:
             value[self._rate] = value["throughput"]
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]

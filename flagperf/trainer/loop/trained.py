@@ -49,6 +49,7 @@ class FrameworkFigures:
     peak_memory_kind: str
     forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
     parameters_group: int = 0  # ranks with the same number hold the same parameters
+    frozen_checksum: str | None = None  # of the frozen weights of a network with adapters
     formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
 
 
@@ -79,6 +80,7 @@ class Trained:
     data_wait: float
     eval_time: float
     checkpoint_time: float
+    communication_wait: float | None  # for other ranks; None: the strategy or the framework does not measure it
     clock: str  # the clock of the times above
     comparisons: Mapping[str, Any] = field(default_factory=dict)  # figures of comparisons with the case's own network
 

@@ -18,7 +18,7 @@ from flagperf.contract.sample_data import is_sample_data
 from flagperf.contract.settings import ON_SAMPLE_DATA, sample_target
 from flagperf.contract.target import check_target
 from flagperf.trainer.loop.agenda import Agenda
-from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP
+from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP, WAIT
 from flagperf.trainer.loop.engine import Engine
 from flagperf.trainer.loop.records import HEARTBEAT, MAX_WAIT, Step, StepRecords
 from flagperf.trainer.loop.trained import Diverged, Trained
@@ -64,6 +64,7 @@ class Training:
         self._log("TRAIN_START")
         began, began_wall = perf_counter(), time()
         engine.start()
+        engine.watch(self.perflog)
         self.clock.start()
         self.agenda.start()
         try:
@@ -147,7 +148,8 @@ class Training:
 
     def _metrics(self) -> dict[str, float]:
         """Metrics of the network, the same on every rank. Raises ConfigError where the target's metric is missing."""
-        metrics = self.engine.evaluate(partial(self._heartbeat, "evaluate"))
+        with self.engine.unwatched():
+            metrics = self.engine.evaluate(partial(self._heartbeat, "evaluate"))
         check_target(self.settings.target, metrics)
         return metrics
 
@@ -174,7 +176,8 @@ class Training:
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        self.engine.snapshot(self.position)
+        with self.engine.unwatched():
+            self.engine.snapshot(self.position)
         self.clock.lap(CHECKPOINT)
 
     def _check(self) -> None:
@@ -262,6 +265,7 @@ class Training:
             data_wait=self.clock.seconds[DATA],
             eval_time=self.clock.seconds[EVALUATE],
             checkpoint_time=self.clock.seconds[CHECKPOINT],
+            communication_wait=self.clock.seconds[WAIT] or None,
             clock=self.clock.name,
             comparisons=self.engine.figures(),
         )

@@ -17,17 +17,21 @@ from flagperf.contract.components import class_at, class_path, component
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.weights import check_fit, read_weights
-from flagperf.trainer.pytorch.by_version import kept_products, moving_average, safe_to_load
+from flagperf.trainer.pytorch.adapter import adapted, base_state, is_adapted
+from flagperf.trainer.pytorch.by_version import in_place, kept_products, moving_average, safe_to_load
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
+from flagperf.trainer.pytorch.initial import InitialWeights, Recording
+from flagperf.trainer.pytorch.rank_part import part_of
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.start.extension import Rename, apply_network_hook, parameter_renaming
+from flagperf.trainer.start.extension import Rename, apply_network_hook, extension, parameter_renaming
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
-TENSORS = "a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz"
+CPU = torch.device("cpu")
+TENSORS = "a file of torch.save that holds tensors, arrays and plain values only, .safetensors, or NumPy's .npz"
 # Classes by which torch.load reads NumPy arrays of published checkpoints, by the names of NumPy 2 and 1.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
@@ -43,9 +47,36 @@ def build_network(
     config: Mapping[str, Any], settings: Settings, task: Task, device: torch.device, world: World
 ) -> nn.Module:
     """The network on its device, with its initial weights and its changed modules. Raises ConfigError."""
-    network: nn.Module = component(config, "network")
-    if settings.init_checkpoint is not None:
-        load_weights(task.pretrained(network), task, settings.init_checkpoint, parameter_renaming(config))
+    network, initial = _made(config, settings)
+    initial.fill(network, CPU)
+    load_initial(network, task, config, settings)
+    return apply_network_hook(config, _changed(network, settings, device, world))  # type: ignore[no-any-return]
+
+
+def build_without_weights(
+    config: Mapping[str, Any], settings: Settings, device: torch.device, world: World
+) -> tuple[nn.Module, InitialWeights]:
+    """The network with its changed modules, most parameters on "meta", and the weights to fill it with."""
+    network, initial = _made(config, settings)
+    return _changed(network, settings, device, world), initial
+
+
+def divides_before_filling(config: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether a network can be divided over the ranks before it has its weights. A vendor's hook may read them."""
+    return settings.initialisation == "by_parameter" and not extension(config).get("network_hook")
+
+
+def _made(config: Mapping[str, Any], settings: Settings) -> tuple[nn.Module, InitialWeights]:
+    """The network from its constructor, and the weights that it still needs."""
+    if settings.initialisation == "in_order":
+        return adapted(component(config, "network"), settings.adapter), InitialWeights({}, settings.seed)
+    with Recording() as recording:
+        network = adapted(component(config, "network"), settings.adapter)
+    return network, InitialWeights(recording.parameters(network), settings.seed, parameter_renaming(config))
+
+
+def _changed(network: nn.Module, settings: Settings, device: torch.device, world: World) -> nn.Module:
+    """The network with its changed modules, on its device. A network without weights stays where it is."""
     if settings.sync_bn and world.size > 1:
         if device.type == "cpu":
             raise ConfigError(
@@ -59,8 +90,8 @@ def build_network(
         recompute(network, settings.checkpoint_modules, settings.checkpoint_keeps)
     if settings.compile and settings.compile_modules is not None:
         compile_each(network, settings.compile_modules)
-    network = network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload]
-    return apply_network_hook(config, network)  # type: ignore[no-any-return]
+    place = {} if any(parameter.is_meta for parameter in network.parameters()) else {"device": device}
+    return network.to(memory_format=getattr(torch, settings.memory_format), **place)
 
 
 def recompute(network: nn.Module, class_name: str | None, keeps: str = "nothing") -> None:
@@ -153,30 +184,56 @@ class Recomputed:
         return checkpoint(self.forward, *args, use_reentrant=False, **self.options, **kwargs)
 
 
-def load_weights(network: nn.Module, task: Task, path: str, rename: Rename = str) -> None:
-    """Fill the network from the file of `init_checkpoint`.
+def load_initial(
+    network: nn.Module, task: Task, config: Mapping[str, Any], settings: Settings, undivided: nn.Module | None = None
+) -> None:
+    """Fill the network from the file of `init_checkpoint`, where the settings name one. Raises ConfigError.
+
+    Args:
+        undivided: the network before its division.
+    """
+    if settings.init_checkpoint is not None:
+        whole = None if undivided is None else task.pretrained(undivided)
+        load_weights(task.pretrained(network), task, settings.init_checkpoint, parameter_renaming(config), whole)
+
+
+@torch.no_grad()
+def load_weights(
+    network: nn.Module, task: Task, path: str, rename: Rename = str, undivided: nn.Module | None = None
+) -> None:
+    """Fill the network from a file. Of a divided network, each rank reads its parts.
 
     Args:
         rename: name in the network → name in the file.
+        undivided: the network before its division, which the file fits. None: the network.
 
     Raises:
         ConfigError: the file cannot be read, or its names or shapes are not those of the network.
     """
     content = read_weights(path, _read_weights, TENSORS)
-    wanted = network.state_dict()
-    network_names = {rename(name): name for name in wanted}
+    wanted, whole = base_state(network), base_state(network if undivided is None else undivided)
+    network_names = {rename(name): name for name in whole}
     given = {network_names.get(name, name): tensor for name, tensor in task.initial_weights(content).items()}
-    check_fit(path, given, wanted)
-    network.load_state_dict(given)
+    check_fit(path, given, whole)
+    if not any(hasattr(tensor, "to_local") for tensor in wanted.values()):
+        network.load_state_dict(given, strict=not is_adapted(network))
+        return
+    for name, tensor in wanted.items():
+        part, offsets = part_of(tensor)
+        part.copy_(given[name][tuple(slice(first, first + size) for first, size in zip(offsets, part.shape))])
 
 
 def _read_weights(path: str) -> Any:
-    """Content of a file of torch.save, or the arrays of an .npz file by name."""
+    """Content of a file of torch.save, or the tensors of a .safetensors or .npz file by name."""
+    if Path(path).suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(path)
     if Path(path).suffix == ".npz":
         with np.load(path) as arrays:
             return {name: torch.from_numpy(array) for name, array in arrays.items()}
     with safe_to_load(NUMPY_ARRAYS):
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True, **in_place(path))
 
 
 def make_average(

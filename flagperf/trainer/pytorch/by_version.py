@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import json
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+NEWEST = (2, 14)  # pipelines, and parts of sequences and experts, were tried with this version only
 KEPT_GROUPS: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 may hang when it frees one
 
 
@@ -126,16 +129,67 @@ def check_sharding() -> None:
         )
 
 
+def check_newest(key: str) -> None:
+    """Refuse a torch with which flagperf never tried a side of the mesh.
+
+    Args:
+        key: of the side.
+
+    Raises:
+        ConfigError: torch is older than NEWEST.
+    """
+    if VERSION < NEWEST:
+        raise _too_old(key, "more than 1", ".".join(map(str, NEWEST)))
+
+
 def sent_buffers(network: nn.Module) -> list[Tensor]:
     """The buffers that ranks can send each other. Gloo of torch 2.0 sends no booleans, which are constants.
 
-    DistributedDataParallel, which sends buffers too, is told to skip those.
+    DistributedDataParallel sends buffers, too; it skips the names in this attribute.
     """
     if VERSION >= (2, 4):
         return list(network.buffers())
     unsent = [name for name, buffer in network.named_buffers() if buffer.dtype == torch.bool]
     network._ddp_params_and_buffers_to_ignore = unsent  # type: ignore[assignment]
     return [buffer for buffer in network.buffers() if buffer.dtype != torch.bool]
+
+
+def collective_counts() -> dict[str, int]:
+    """Process group → its number of ended collectives, for groups with a collective that has not ended.
+
+    Torch's flight recorder counts them, with gloo from torch 2.8 on. Without it there are none.
+    """
+    counts = {}
+    for number, dump in enumerate(_recorders()):
+        for group, status in json.loads(dump(False, False))["pg_status"].items():
+            ended = int(status["last_completed_collective"])
+            if int(status["last_enqueued_collective"]) > ended:
+                counts[f"{number} {group}"] = ended
+    return counts
+
+
+def collective(group: str) -> tuple[str, int, list[int]] | None:
+    """The first collective of a process group that has not ended: its name, number in the group, and ranks.
+
+    None where all have ended, or where it is a message between two ranks.
+
+    Args:
+        group: as in `collective_counts`.
+    """
+    number, group_id = group.split()
+    for entry in json.loads(_recorders()[int(number)](True, False))["entries"]:
+        if entry["pg_id"] == int(group_id) and not entry["retired"] and not entry["is_p2p"]:
+            groups = {name: group for group, name in torch.distributed.distributed_c10d._world.pg_names.items()}
+            ranks = torch.distributed.get_process_group_ranks(groups[entry["process_group"][0]])
+            return entry["profiling_name"].partition(":")[2], entry["collective_seq_id"], ranks
+    return None
+
+
+def _recorders() -> list[Any]:
+    """Torch's flight recorders: of gloo and others, and of NCCL."""
+    module = getattr(torch._C, "_distributed_c10d", None)
+    dumps = (getattr(module, name, None) for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"))
+    return [dump for dump in dumps if dump is not None] if hasattr(module, "_dump_fr_trace_json") else []
 
 
 # ---------------------------------------------------------------- numbers
@@ -196,6 +250,11 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
     """A block in which torch.load reads objects of these classes, too; an older torch reads tensors only."""
     return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
+
+
+def in_place(path: str) -> dict[str, bool]:
+    """The argument of torch.load by which tensors stay in the file until they are read, where torch can do so."""
+    return {"mmap": True} if VERSION >= (2, 1) and zipfile.is_zipfile(path) else {}
 
 
 def newest_name(kind: type) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_intact
 from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.loop.engine import Resumed
+from flagperf.trainer.pytorch.adapter import check_frozen
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
 
@@ -20,9 +21,11 @@ log = logging.getLogger(__name__)
 def snapshot(parts: Parts, position: Position) -> None:
     """Write a checkpoint. It is complete when the call returns, on every rank."""
     for network in dict.fromkeys((parts.network, parts.evaluated)):
-        parts.world.copy_buffers(network)
+        parts.strategy.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))
     values = {"identity": parts.strategy.identity(parts.config), "progress": asdict(position), "random": random_states}
+    if parts.frozen is not None:
+        values["frozen"] = parts.frozen
     parts.strategy.save(checkpoint_folder(), position.step, _stateful(parts), values)
     parts.world.wait()
 
@@ -40,6 +43,7 @@ def restore(parts: Parts, folder: str) -> tuple[Resumed, Mapping[str, Any] | Non
     for note in notes:
         log.warning("resume: %s", note)
     values = parts.strategy.load(path, _stateful(parts), parts.strategy.identity(parts.config))
+    check_frozen(str(path), values.get("frozen"), parts.frozen)
     position, states = Position(**values["progress"]), values["random"]
     if len(states) == parts.world.size:
         return Resumed(position, notes), states[parts.world.rank]

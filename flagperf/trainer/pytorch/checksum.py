@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from flagperf.trainer.pytorch.adapter import is_adapted
 from flagperf.trainer.pytorch.parallel import Strategy
 from flagperf.trainer.pytorch.ranks import World
 
@@ -34,6 +35,19 @@ def byte_sums(tensors: Iterable[Tensor]) -> list[int]:
     return torch.stack(sums).tolist() if sums else []
 
 
+def frozen_checksum(network: nn.Module, strategy: Strategy, world: World) -> str | None:
+    """Checksum of all frozen weights of a network with adapters, the same for every mesh; None without adapters.
+
+    The ranks sum the bytes of each weight over all its parts. All ranks call this together.
+    """
+    if not is_adapted(network):
+        return None
+    held = zip(network.parameters(), strategy.held(network))
+    sums = world.gather(byte_sums(part for parameter, part in held if not parameter.requires_grad))
+    by_part = {strategy.mesh.part(rank): of_rank for rank, of_rank in enumerate(sums)}
+    return _digest([sum(of_weight) for of_weight in zip(*by_part.values())])
+
+
 def _digest(numbers: list[int]) -> str:
     return hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
 
@@ -50,13 +64,14 @@ def difference_between_copies(network: nn.Module, strategy: Strategy, world: Wor
     for part in sorted({strategy.mesh.part(rank) for rank in range(world.size)}):
         copies = {rank: digest for rank, digest in enumerate(digests) if strategy.mesh.part(rank) == part}
         if len(set(copies.values())) > 1:
-            return _difference(copies, world.gather(sums), [name for name, _ in network.named_parameters()])
+            names = [name for name, _ in network.named_parameters()]  # ranks of a pipeline have different ones
+            return _difference(copies, world.gather(sums), world.gather(names))
     return None
 
 
-def _difference(digests: Mapping[int, str], sums: list[list[int]], names: list[str]) -> Difference:
+def _difference(digests: Mapping[int, str], sums: list[list[int]], names: list[list[str]]) -> Difference:
     (common, _), *_ = Counter(digests.values()).most_common()
     copy = next(rank for rank, digest in digests.items() if digest == common)
     rank = next(rank for rank, digest in digests.items() if digest != common)
-    tensor = next(name for name, number, other in zip(names, sums[copy], sums[rank]) if number != other)
+    tensor = next(name for name, number, other in zip(names[rank], sums[copy], sums[rank]) if number != other)
     return Difference(rank, copy, tensor)

@@ -53,7 +53,7 @@ class Comparisons:
         replaced = bool((section.get("replace") or {}).get("network") or section.get("network_hook"))
         self.due = 0
         mesh = parts.strategy.mesh
-        if replaced and mesh.dp_shard == mesh.tp == 1:  # this rank has the whole network
+        if replaced and mesh.parts == 1:  # this rank has the whole network
             self._random = random.Random(parts.world.gather(secrets.randbits(64))[0])
             self.due = self._random.randint(1, FIRST)
 

@@ -28,6 +28,7 @@ class Datasets:
     train_batches: EndlessBatches
     train_loader: Loader
     eval_loader: Loader | None  # None: nothing is evaluated
+    eval_batches: int  # number of evaluation batches of this rank
     counts: Mapping[str, int]  # of the data sets, by the names of contract/extent.py
 
     def close(self) -> None:
@@ -52,7 +53,8 @@ def load_datasets(config: Mapping[str, Any], settings: Settings, share: Ranks, d
     if opened.eval_batches is not None:
         eval_loader = Loader(opened.evaluation, opened.eval_batches, workers, device)
     train_loader = load(opened.train, opened.batches, workers, device, limit=HELD if settings.synthetic else None)
-    return Datasets(opened.train, opened.batches, train_loader, eval_loader, opened.counts)
+    eval_batches = len(opened.eval_batches or ())
+    return Datasets(opened.train, opened.batches, train_loader, eval_loader, eval_batches, opened.counts)
 
 
 def read_first(dataset: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from flagperf.contract.perflog import PerfLog
 from flagperf.errors import TrainingError
 from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.loop.clock import COMPUTE, DATA
 from flagperf.trainer.loop.engine import Engine, Progress, Resumed
 from flagperf.trainer.loop.records import Sums
 from flagperf.trainer.loop.trained import FrameworkFigures, Trained, follow
+from flagperf.trainer.pytorch.arrival import Arrival
 from flagperf.trainer.pytorch.by_version import local_parts
 from flagperf.trainer.pytorch.checkpoint import restore, snapshot
 from flagperf.trainer.pytorch.checksum import checksum, difference_between_copies
@@ -32,6 +34,7 @@ from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.waits import Waits
 
 RECENT = 100  # steps whose losses stay on the device, to find the step in which the training diverged
 
@@ -63,6 +66,7 @@ class TorchEngine(Engine):
         self.scheduler = None if by_epoch else parts.scheduler
         self.epoch_scheduler = parts.scheduler if by_epoch else None
         self._recent: deque[tuple[int, list[Tensor]]] = deque(maxlen=RECENT)
+        self._waits: Waits | None = None
 
     # ---------------------------------------------------------------- start and end
 
@@ -77,10 +81,20 @@ class TorchEngine(Engine):
         resumed, self._random_state = (Resumed(Position()), None) if folder is None else restore(parts, folder)
         self.train_batches.start_at(resumed.position.epoch, resumed.position.step_in_epoch)
         self.batches = self._counted()
-        self.model = parts.wrapped()
+        self.model, self.pipeline = parts.wrapped(), parts.strategy.pipeline(parts.network)
+        self.arrival = self._arrival()
         self.comparisons = Comparisons(parts, self.loss, self.model)
         self.check_due = self.comparisons.due
         return resumed
+
+    @override
+    def watch(self, perflog: PerfLog) -> None:
+        if self.world.size > 1:
+            self._waits = Waits(perflog)
+
+    @override
+    def unwatched(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._waits is None else self._waits.paused()
 
     @override
     def start(self) -> None:
@@ -89,6 +103,8 @@ class TorchEngine(Engine):
 
     @override
     def close(self) -> None:
+        if self._waits is not None:
+            self._waits.stop()
         self.batches.close()
         self.parts.datasets.close()
 
@@ -112,11 +128,8 @@ class TorchEngine(Engine):
         """Make a step. Its last micro step averages the gradients over the ranks."""
         self.losses: list[Tensor] = []
         self._recent.append((number, self.losses))
-        for _ in range(self.micro_steps - 1):
-            with self.strategy.accumulating():
-                self._micro_step()
-            self.clock.lap(COMPUTE)
-        self._micro_step()
+        with self.strategy.computing():
+            self._micro_steps()
         self._learning_rate = self.optimizer.param_groups[0]["lr"]
         self.grad_norm = self.precision.step(self.optimizer, self.clip)
         self.parts.update_average(number)
@@ -126,13 +139,40 @@ class TorchEngine(Engine):
         if self.scheduler is not None:
             self.scheduler.step()
 
-    def _micro_step(self) -> None:
+    def _micro_steps(self) -> None:
+        """Add up the gradients of the step."""
+        if self.pipeline is not None:
+            batches = [next(self.batches) for _ in range(self.micro_steps)]
+            self.clock.lap(DATA)
+            self.losses += self.pipeline.train(batches, self.loss, self.parts.device)
+            return
+        for _ in range(self.micro_steps - 1):
+            with self.strategy.accumulating():
+                self._micro_step(None)
+            self.clock.lap(COMPUTE)
+        self._micro_step(self.arrival)
+
+    def _micro_step(self, arrival: Arrival | None) -> None:
+        """`arrival`: notes the wait for the other ranks; None: there is none, or it is not at the end of this step."""
         batch = next(self.batches)
         self.clock.lap(DATA)
         loss = self.loss(self.model, batch)
+        if arrival is not None:
+            arrival.expect(loss)
         self.precision.backward(loss, self.micro_steps)
+        if arrival is not None:
+            arrival.passed()
         self.losses.append(loss.detach())
         self.batch = batch if self.check_due else None  # that of the last micro step
+
+    def _arrival(self) -> Arrival | None:
+        """Notes the waits for the other ranks; None where the strategy waits elsewhere."""
+        if self.strategy.distributed is None:
+            return None
+        arrival = Arrival(self.clock)
+        if not self.settings.compile:  # torch.compile would compile these notes
+            arrival.watch_buffers(self.strategy.distributed)
+        return arrival
 
     def _counted(self) -> Generator[Any]:
         """Training batches on the device, counted when they are taken. Synthetic batches are loaded here, others later.
@@ -197,12 +237,14 @@ class TorchEngine(Engine):
         """Metrics of the network itself, without its wrappers."""
         parts, network = self.parts, self.parts.evaluated
         assert parts.datasets.eval_loader is not None  # else no setting asks for an evaluation
-        self.world.copy_buffers(network)
+        self.strategy.copy_buffers(network)
         batches = on_device(parts.datasets.eval_loader, parts.to_device, parts.device)
         network.eval()
         drawing = nullcontext() if self.host_random is None else self.host_random.drawing()
-        with torch.no_grad(), self.precision.autocast, self.strategy.evaluating(network), drawing:
-            metrics = parts.task.evaluate(network, _with_progress(batches, progress), parts.device)
+        strategy = self.strategy
+        evaluating = strategy.evaluating(network, parts.task, batches, parts.datasets.eval_batches)
+        with torch.no_grad(), self.precision.autocast, strategy.computing(), evaluating as each, drawing:
+            metrics = parts.task.evaluate(network, _with_progress(each, progress), parts.device)
         network.train()
         return self.strategy.agreed(metrics)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from flagperf.contract.perflog import PerfLog
@@ -10,12 +11,15 @@ from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.engine import TorchEngine
+from flagperf.trainer.pytorch.fabric import Fabric
 from flagperf.trainer.pytorch.locate import locate as first_difference
+from flagperf.trainer.pytorch.operators import Operators
 from flagperf.trainer.pytorch.parts import build_parts
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.profile import ProfiledEngine
 from flagperf.trainer.pytorch.proof import prove as compare
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.slow_links import SlowLinks
 
 fill_in()  # before a case is imported
 
@@ -33,7 +37,7 @@ def engine(config: Mapping[str, Any]) -> TorchEngine:
 
 
 def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
-    """Measure this rank's device, together with the other ranks, without a training.
+    """Measure this rank's device or links, together with the other ranks, without a training.
 
     Raises:
         ConfigError: the device is missing.
@@ -41,7 +45,20 @@ def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
     world = World.of()
     device = open_device(config["vendor"], world)
     world.connect(device, config["vendor"]["backend"], config["process_group_timeout"])
-    perflog.log("PROBE", Probe(device, world).measure())
+    if config["probe"] in ("alone", "operators"):  # the peaks that operators are compared with
+        perflog.log("PROBE", Probe(device, world).measure())
+    if config["probe"] == "fabric":
+        for curve in Fabric(config, device, world).curves():
+            if world.rank == 0:  # all ranks have the same
+                perflog.log("FABRIC", asdict(curve))
+    if config["probe"] in ("fabric", "links"):
+        for part in SlowLinks(config, device, world).search():
+            if world.rank == 0:
+                perflog.log("LINKS", part)
+    if config["probe"] == "operators":
+        for record in Operators(config, device, world).records():
+            if world.rank == 0:
+                perflog.log("OPERATOR", record)
     perflog.log("FINISHED")
     world.disconnect()
 

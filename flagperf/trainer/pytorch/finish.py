@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flagperf.trainer.loop.trained import FrameworkFigures
-from flagperf.trainer.pytorch.checksum import checksum
+from flagperf.trainer.pytorch.checksum import checksum, frozen_checksum
 from flagperf.trainer.pytorch.device import peak_memory
 from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.flops import count_forward, first_batch
@@ -16,13 +16,14 @@ def framework_figures(parts: Parts) -> FrameworkFigures:
     """Figures of the network and the device of this rank. Only rank 0 counts operations."""
     memory, memory_kind = peak_memory(parts.device)
     return FrameworkFigures(
-        parameters=sum(parameter.numel() for parameter in parts.network.parameters()),
+        parameters=sum(parameter.numel() for parameter in parts.undivided.parameters()),
         parameters_checksum=checksum(parts.strategy.held(parts.network)),
         parameters_group=parts.strategy.mesh.part(parts.world.rank),
+        frozen_checksum=frozen_checksum(parts.network, parts.strategy, parts.world),
         peak_memory=memory,
         peak_memory_kind=memory_kind,
         forward=_forward_operations(parts) if parts.world.rank == 0 else {},
-        formula=parts.task.formula(parts.network, parts.config),
+        formula=parts.task.formula(parts.undivided, parts.config),
     )
 
 

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map
 
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
+from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.device import device_name, open_device
@@ -59,7 +60,7 @@ class Side:
         seed_all(settings.seed)
         self.task: Task = component(config, "task")
         self.network = build_network(config, settings, self.task, device, world)
-        self.optimizer: Optimizer = component(config, "optimizer", self.task.parameters(self.network))
+        self.optimizer: Optimizer = component(config, "optimizer", trained_parameters(self.task, self.network))
         self.outputs: list[Noted] = []
         self.gradients: list[Noted] = []
 

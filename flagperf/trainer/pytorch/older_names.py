@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import types
@@ -89,9 +90,9 @@ def antialiased(init: Any) -> Any:
 def fill_transformers() -> None:
     """Let transformers 4 take masks that are added to the scores of attention. Call it before a network is imported."""
     import transformers
-    from transformers import modeling_attn_mask_utils, modeling_utils
+    from transformers import modeling_utils
 
-    masks: Any = modeling_attn_mask_utils
+    masks: Any = importlib.import_module("transformers.modeling_attn_mask_utils")  # transformers 5 has none
     if hasattr(masks, FILLED):
         return
     setattr(masks, FILLED, True)

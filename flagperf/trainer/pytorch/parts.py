@@ -16,7 +16,15 @@ from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.contract.target import check_target
 from flagperf.trainer.data.same_data import check_same_data
-from flagperf.trainer.pytorch.build import build_network, make_average
+from flagperf.trainer.pytorch.adapter import trained_parameters
+from flagperf.trainer.pytorch.build import (
+    build_network,
+    build_without_weights,
+    divides_before_filling,
+    load_initial,
+    make_average,
+)
+from flagperf.trainer.pytorch.checksum import frozen_checksum
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.datasets import Datasets, load_datasets
 from flagperf.trainer.pytorch.device import forget_peak, open_device
@@ -48,6 +56,7 @@ class Parts:
     average: AveragedModel | None  # of the network's weights, where the settings ask for one
     optimizer: Optimizer
     scheduler: Any  # a learning rate scheduler, or None
+    frozen: str | None  # checksum of the frozen weights at the start, where the network has adapters
 
     def __post_init__(self) -> None:
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
@@ -99,13 +108,10 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     task: Task = component(config, "task")
     if task.metrics is not None:
         check_target(settings.target, task.metrics)
-    network = build_network(config, settings, task, device, world)
-    undivided = strategy.undivided(network)
-    average = make_average(network, settings, partial(strategy.divided, device=device))
-    network = strategy.divided(network, device)
+    undivided, network, average = divided_network(config, settings, task, strategy, device, world)
     forget_peak(device)  # of the undivided network
     task.group = strategy.summing()
-    optimizer = component(config, "optimizer", task.parameters(network))
+    optimizer = component(config, "optimizer", trained_parameters(task, network))
     scheduler = component(config, "lr_scheduler", optimizer)
     seed_all(rank_seed)  # dropout differs from rank to rank
     return Parts(
@@ -123,4 +129,27 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         average,
         optimizer,
         scheduler,
+        frozen_checksum(network, strategy, world),
     )
+
+
+def divided_network(
+    config: Mapping[str, Any], settings: Settings, task: Task, strategy: Strategy, device: torch.device, world: World
+) -> tuple[nn.Module, nn.Module, AveragedModel | None]:
+    """The network before its division, or its shapes; this rank's part of it; and the part of a moving average.
+
+    Where it is possible, the network is divided before it has its weights, and each rank makes its part of them.
+    """
+    initial = None
+    if strategy.divides and divides_before_filling(config, settings):
+        network, initial = build_without_weights(config, settings, device, world)
+    else:
+        network = build_network(config, settings, task, device, world)
+    undivided = strategy.undivided(network)
+    average = make_average(network, settings, partial(strategy.divided, device=device))
+    network = strategy.divided(network, device)
+    if initial is not None:
+        for unfilled in (network, *(() if average is None else (average.module,))):
+            initial.fill(unfilled, device)
+            load_initial(unfilled, task, config, settings, undivided)
+    return undivided, network, average

@@ -6,20 +6,16 @@ bus are measured under the load of a training.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
-from time import perf_counter
-from typing import Any, Callable, Tuple, TypeVar
+from typing import Any, Callable, Tuple
 
 import torch
 from torch import distributed as dist
 
-from flagperf.trainer.pytorch.by_version import module_of
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.ranks import World
-
-log = logging.getLogger(__name__)
+from flagperf.trainer.pytorch.timing import Timing
 
 SECONDS = 1.0  # time to measure a figure at the chosen size
 LONG = 0.02  # seconds of a call at the chosen size, unless that is the largest size
@@ -35,7 +31,6 @@ FORMATS = {  # name in a hardware's peak_flops → type of the matrices, and how
     "bf16": (torch.bfloat16, "highest"),
 }
 
-T = TypeVar("T")
 Work = Tuple[Callable[[], object], float]  # one call, and its amount of work: operations or bytes
 
 
@@ -43,7 +38,7 @@ class Probe:
     """Measures the device of one rank, at the same time as the other ranks."""
 
     def __init__(self, device: torch.device, world: World) -> None:
-        self.device, self.world = device, world
+        self.device, self.world, self.timing = device, world, Timing(device, world)
 
     @torch.no_grad()
     def measure(self) -> dict[str, Any]:
@@ -104,10 +99,10 @@ class Probe:
         """Work per second, at the first size whose call takes LONG, or the largest that fits; None: no size fits."""
         measured: tuple[Callable[[], object], float, float] | None = None
         for size in sizes:
-            work = self._together(partial(make, size))
-            if work is None or self._together(partial(self._seconds, work[0], 1)) is None:
+            work = self.timing.together(partial(make, size))
+            if work is None or self.timing.together(partial(self.timing.seconds, work[0], 1)) is None:
                 break
-            measured = *work, self.world.largest(self._seconds(work[0], 1))
+            measured = *work, self.world.largest(self.timing.seconds(work[0], 1))
             if measured[2] > LONG:
                 break
         if measured is None:
@@ -115,26 +110,4 @@ class Probe:
         call, amount, seconds = measured
         calls = max(1, round(SECONDS / max(seconds, 1e-6)))
         self.world.wait()
-        return amount * calls / self._seconds(call, calls)
-
-    def _together(self, action: Callable[[], T]) -> T | None:
-        """The result of an action; None on every rank where it fails on one."""
-        try:
-            result = action()
-            failed = False
-        except RuntimeError as error:  # out of memory, or the device lacks the operation
-            log.warning("not measured: %s", error)
-            result, failed = None, True
-        return None if self.world.largest(float(failed)) else result
-
-    def _seconds(self, call: Callable[[], object], calls: int) -> float:
-        began = perf_counter()
-        for _ in range(calls):
-            call()
-        self._wait()
-        return perf_counter() - began
-
-    def _wait(self) -> None:
-        """Wait until the device has done all its work."""
-        if self.device.type != "cpu":
-            module_of(self.device).synchronize(self.device)  # every plug-in has it
+        return amount * calls / self.timing.seconds(call, calls)

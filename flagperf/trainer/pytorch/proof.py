@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.trainer.identity.software import versions
+from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.device import device_name, open_device
 from flagperf.trainer.pytorch.differences import difference, largest, metric_difference, norm_of_difference, tensors
@@ -131,7 +132,7 @@ def _compare_optimizers(config: Mapping[str, Any], case: Side, device: torch.dev
     load(first, case.initial, lambda name: name)
     second = copy.deepcopy(first)
     pairs = [
-        (network, component(given, "optimizer", task.parameters(network)))
+        (network, component(given, "optimizer", trained_parameters(task, network)))
         for network, given in ((first, config), (second, apply_extension(config)))
     ]
     without_gradients = _step_without_gradients(pairs)

@@ -10,8 +10,8 @@ import contextlib
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Dict, Optional
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -27,29 +27,40 @@ from flagperf.trainer.start.imports import imported_anew
 
 SCHEDULERS = ("torch.optim.lr_scheduler", "cases.schedules")  # modules whose classes schedules use
 Rates = Dict[str, Optional[float]]
+Groups = List[List[Tuple[str, int]]]  # of each parameter of each group: name, and how many numbers
 STEPPED = 1000  # steps that a schedule makes; a formula gives later rates
-# Hyper-parameters of the schedule, of which timm keeps a copy; and those that choose a kernel, not the algorithm.
+# Hyper-parameters of the schedule (timm keeps a copy of them), and those that choose a kernel, not the algorithm.
 FREE = ("params", "lr", "initial_lr", "max_lr_snapshot", "fused", "foreach", "capturable", "differentiable")
 
 
-def optimizer_of(optimizer: Optimizer, network: nn.Module, rename: Rename = str) -> dict[str, Any]:
+def optimizer_of(
+    optimizer: Optimizer,
+    network: nn.Module,
+    rename: Rename = str,
+    whole: Callable[[Groups], Groups] = lambda groups: groups,
+) -> dict[str, Any]:
     """Class of the optimizer, module of its step's code, and parameter groups with their hyper-parameters.
 
     Args:
         rename: the network's name of a parameter → the case's name.
+        whole: the groups of this rank's parameters → those of all parameters.
     """
     names = {id(parameter): rename(name) for name, parameter in network.named_parameters()}
+    unknown = "not in the network"
+    groups = [
+        [(names.get(id(one), unknown), one.numel()) for one in group["params"]] for group in optimizer.param_groups
+    ]
     step: Any = step_of(optimizer)
     return {
         "class": class_path(optimizer),
         "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
         "groups": [
             group_identity(
-                [parameter.numel() for parameter in group["params"]],
-                (names.get(id(parameter), "not in the network") for parameter in group["params"]),
+                [size for _, size in members],
+                (name for name, _ in members),
                 **{name: plain(value) for name, value in newest_group(optimizer, group).items() if name not in FREE},
             )
-            for group in optimizer.param_groups
+            for group, members in zip(optimizer.param_groups, whole(groups))
         ],
     }
 

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
+from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.fingerprint import fingerprint
@@ -57,7 +58,7 @@ def trained(config: Mapping[str, Any], world: World, device: torch.device, like:
         network = build_network(config, settings, task, device, world)
         if like is not None:
             load(network, like.initial, rename)
-        optimizer: Optimizer = component(config, "optimizer", task.parameters(network))
+        optimizer: Optimizer = component(config, "optimizer", trained_parameters(task, network))
         built = optimizer_of(optimizer, network, rename)
         before = state(network, rename)
         losses = list(steps(network, optimizer, task, batches, settings, device, precision))

@@ -33,6 +33,10 @@ class Task:
 
     operations_within = 0.001  # share by which the operations of `example` may differ between two equal networks
 
+    # Whether `evaluate` calls the network exactly once for each batch, and reads no parameter. Then ranks gather one
+    # block of a divided network at a time; else each rank gathers the whole network before the evaluation.
+    one_call_per_batch = False
+
     def parameters(self, network: nn.Module) -> Any:
         """The parameters for the optimizer, in groups where the recipe treats some differently."""
         return network.parameters()
@@ -74,8 +78,8 @@ class Task:
         """Operations of a training step by the field's formulas, for one unit of the throughput.
 
         Returns:
-            `formula_flops`, by which others compute MFU, and `formula_flops_causal`, without the pairs of positions
-            that causal attention skips; empty where the field has no formula.
+            `formula_flops`, by which others compute MFU, `formula_flops_causal`, without the pairs of positions that
+            causal attention skips, and `formula_flops_6n`, without attention; empty where the field has no formula.
         """
         return {}
 

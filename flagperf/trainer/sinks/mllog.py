@@ -114,7 +114,9 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         "opt_base_learning_rate": config["lr"],
         **_formats(config, mesh),
         "tensor_parallelism": mesh.tp,
-        **dict.fromkeys(("pipeline_parallelism", "context_parallelism", "expert_parallelism"), 1),  # there is none
+        "pipeline_parallelism": mesh.pp,
+        "context_parallelism": mesh.cp,
+        "expert_parallelism": mesh.ep,
         "config_filename": "config.yaml",  # of the round
         **(_hyper_parameters(config) if config["division"] == "closed" else {}),  # open: any recipe
     }
@@ -124,7 +126,7 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
 def _formats(config: Mapping[str, Any], mesh: Mesh) -> dict[str, str]:
     """The lowest number formats. DDP adds up gradients in fp32; a divided network travels in the layers' own format."""
     layers = FORMATS[config["precision"]]
-    is_undivided = config["parallel"]["_target_"] in (None, *DATA_PARALLEL) and mesh.tp == 1
+    is_undivided = config["parallel"]["_target_"] in (None, *DATA_PARALLEL) and mesh.parts == 1
     sent = "fp32" if is_undivided or layers == "tf32" else layers
     formats = {"linear": "fp8" if config["float8_modules"] else layers, "attn": layers, "comm": sent}
     return {f"lowest_numerical_precision_in_{part}": name for part, name in formats.items()}

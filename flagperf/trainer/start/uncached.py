@@ -28,7 +28,7 @@ from pathlib import Path
 from types import CodeType
 
 PACKAGES = ("site-packages", "dist-packages")  # names of folders that installers write to
-OURS = ("flagperf", "cases")  # which may lie among them
+OURS = "flagperf"  # lies among them, with the cases in it
 
 
 class Uncached(SourceFileLoader):
@@ -41,13 +41,13 @@ class Uncached(SourceFileLoader):
         return code
 
 
-class OurPackages(MetaPathFinder):
-    """Finds flagperf and the cases also where they were installed among other packages."""
+class OurPackage(MetaPathFinder):
+    """Finds flagperf also where it was installed among other packages. It finds the cases itself."""
 
     @classmethod
     def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
-        """The spec of one of our packages, with a loader that reads no cache; None for other modules."""
-        spec = PathFinder.find_spec(name) if name in OURS else None
+        """The spec of flagperf, with a loader that reads no cache; None for other modules."""
+        spec = PathFinder.find_spec(name) if name == OURS else None
         if spec is not None and spec.origin and spec.submodule_search_locations:
             loader, below = Uncached(name, spec.origin), list(spec.submodule_search_locations)
             return spec_from_file_location(name, spec.origin, loader=loader, submodule_search_locations=below)
@@ -63,19 +63,19 @@ def finder(path: str) -> FileFinder:
 
 
 def is_installed(folder: Path) -> bool:
-    """Whether a folder belongs to Python's library or to an installed package other than ours."""
+    """Whether a folder belongs to Python's library or to an installed package other than flagperf."""
     for index, part in enumerate(folder.parts):
         if part in PACKAGES:
-            return folder.parts[index + 1 : index + 2] not in [(name,) for name in OURS]
+            return folder.parts[index + 1 : index + 2] != (OURS,)
     libraries = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib")}
     return any(folder == library or library in folder.parents for library in libraries)
 
 
 def install() -> None:
-    """Import our packages without caches from now on, in this process."""
+    """Import our code without caches from now on, in this process."""
     if finder not in sys.path_hooks:
         sys.path_hooks.insert(0, finder)
-        sys.meta_path.insert(0, OurPackages())
+        sys.meta_path.insert(0, OurPackage())
         sys.path_importer_cache.clear()
 
 

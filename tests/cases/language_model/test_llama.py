@@ -123,8 +123,16 @@ def test_the_formula_is_torchtitans() -> None:
             network = component(config, "network")
         found[case] = component(config, "task").formula(network, config)
     assert found == {
-        "llama3_8b": {"formula_flops": 57_914_449_920, "formula_flops_causal": 51_472_785_408},
-        "llama3_1b": {"formula_flops": 10_636_111_872, "formula_flops_causal": 9_025_695_744},
+        "llama3_8b": {
+            "formula_flops": 57_914_449_920,
+            "formula_flops_causal": 51_472_785_408,
+            "formula_flops_6n": 48_181_567_488,
+        },
+        "llama3_1b": {
+            "formula_flops": 10_636_111_872,
+            "formula_flops_causal": 9_025_695_744,
+            "formula_flops_6n": 7_414_886_400,
+        },
     }
 
 

@@ -20,7 +20,7 @@ H100 = ["model=bert", "vendor=nvidia", "hardware=H100", "nnodes=2", "nproc=8", "
 def test_data_parallelism_is_the_default() -> None:
     job = compose(["model=bert", "nproc=4"])
     assert job.mesh == Mesh(dp_replicate=4)
-    assert job.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
+    assert job.config["parallel"] == {"_target_": None, "mesh": WHOLE}
     assert job.changes == ()
 
 
@@ -40,7 +40,7 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
                 "the sides of the mesh do not multiply to the ranks of the job",
                 where="conf/training.yaml",
                 key="parallel.mesh",
-                given="dp_replicate=-1 x dp_shard=1 x tp=3",
+                given="pp=1 x dp_replicate=-1 x dp_shard=1 x cp=1 x ep=1 x tp=3",
                 allowed="sizes whose product is 4 (nnodes x nproc)",
                 do="choose sizes that divide the ranks, or another number of ranks",
             ),
@@ -77,7 +77,11 @@ def test_refused(overrides: list[str], expected: str) -> None:
     assert text.replace(str(Path(__file__).parents[3]) + "/", "") == expected
 
 
+WHOLE = {"dp_replicate": -1, "dp_shard": 1, "tp": 1, "pp": 1, "cp": 1, "ep": 1}
+PIPELINE = " | do: docs/parallel.md names what a pipeline can be combined with"
+PP2 = ["parallel.mesh.dp_shard=1", "parallel.mesh.pp=2"]
 TP2 = ["nproc=2", "parallel.mesh.dp_shard=1", "parallel.mesh.tp=2"]
+MIXTRAL = ["model=mixtral_8x7b", "train_batch_size=1", "parallel.mesh.dp_shard=1"]
 NO_MAPPING = (
     "wrong type of value | key: {0} | given: {1} | allowed: a mapping | do: set the keys below it: {0}.NAME=VALUE"
 )
@@ -90,14 +94,14 @@ NO_MAPPING = (
         pytest.param(["parallel=fsdp"], NO_MAPPING.format("parallel", "fsdp"), id="a word in place of the part"),
         pytest.param(["parallel.mesh=2"], NO_MAPPING.format("parallel.mesh", "2"), id="a number in place of the mesh"),
         pytest.param(
-            ["parallel.mesh.pp=2"],
-            "unknown key | key: parallel.mesh.pp | do: one of: dp_replicate, dp_shard, tp",
+            ["parallel.mesh.np=2"],
+            "unknown key | key: parallel.mesh.np | do: one of: cp, dp_replicate, dp_shard, ep, pp, tp",
             id="a side that the mesh does not have",
         ),
         pytest.param(
             ["parallel.cp=2"],
             "the strategy has no such argument | key: parallel.cp"
-            " | allowed: mesh, blocks, reshard_after_forward, prefetch, plan",
+            " | allowed: mesh, blocks, reshard_after_forward, prefetch, plan, sequence_parallel, loss_parallel, stages",
             id="an argument that the strategy does not have",
         ),
         pytest.param(
@@ -134,6 +138,95 @@ NO_MAPPING = (
             id="heads of keys and values",
         ),
         pytest.param(
+            ["parallel.sequence_parallel=true"],
+            "there are no ranks along tp | key: parallel.sequence_parallel | given: true"
+            " | allowed: false, or parallel.mesh.tp above 1",
+            id="sequences of no ranks",
+        ),
+        pytest.param(
+            ["nproc=3", "parallel.mesh.dp_shard=1", "parallel.mesh.cp=3"],
+            "the ranks along cp cannot divide a sequence evenly | key: parallel.mesh.cp | given: 3"
+            " | allowed: a seq_length that is a multiple of 6 (2 x cp); the case has 128",
+            id="pieces of a sequence",
+        ),
+        pytest.param(
+            ["model=bert", SHARDED, "parallel.mesh.dp_replicate=1", "parallel.mesh.cp=2"],
+            "ranks along cp divide sequences of one length, and this case has none | key: parallel.mesh.cp | given: 2"
+            " | allowed: 1, or a language model with a seq_length",
+            id="no sequences of one length",
+        ),
+        pytest.param(
+            ["parallel.mesh.dp_shard=1", "parallel.mesh.ep=2"],
+            "the network has no experts | key: parallel.mesh.ep | given: 2"
+            " | allowed: 1, or a case with experts, such as mixtral_8x7b",
+            id="experts of a network without experts",
+        ),
+        pytest.param(
+            [*MIXTRAL, "nproc=8", "parallel.mesh.ep=8"],
+            "the ranks along ep cannot divide the experts evenly | key: parallel.mesh.ep | given: 8"
+            " | allowed: a divisor of 4, the network.config.num_local_experts",
+            id="fewer experts than ranks",
+        ),
+        pytest.param(
+            [*MIXTRAL, "nproc=4", "parallel.mesh.ep=2", "parallel.mesh.tp=2"],
+            "flagperf cannot divide experts over ranks along ep and tp together | key: parallel.mesh.ep"
+            " | given: ep=2, tp=2 | allowed: ep=1 or tp=1; ep combines with dp_replicate, dp_shard and cp",
+            id="experts and layers",
+        ),
+        pytest.param(
+            ["parallel.stages=2"],
+            f"there are no ranks along pp | key: parallel.stages | given: 2 | allowed: 1{PIPELINE}",
+            id="stages of no ranks",
+        ),
+        pytest.param(
+            [*PP2, "parallel.stages=2"],
+            "the pipeline has more stages than the network has layers | key: parallel.mesh.pp | given: 4 stages"
+            f" | allowed: pp x parallel.stages at most 2, the network.config.num_hidden_layers{PIPELINE}",
+            id="stages without layers",
+        ),
+        pytest.param(
+            [*PP2, "division=open", "network.config.tie_word_embeddings=true"],
+            "embedding and output layer are one parameter, and the first and the last stage need it"
+            f" | key: parallel.mesh.pp | given: 2 stages | allowed: 1{PIPELINE}",
+            id="a parameter of two stages",
+        ),
+        pytest.param(
+            [*PP2, "precision=amp_fp16"],
+            f"a pipeline cannot do this | key: precision | given: amp_fp16 | allowed: fp32, tf32, amp_bf16{PIPELINE}",
+            id="a pipeline in fp16",
+        ),
+        pytest.param(
+            [*PP2, "compile=true"],
+            "a pipeline compiles blocks, not the whole network | key: compile_modules"
+            f" | allowed: the class of a block{PIPELINE}",
+            id="a pipeline compiled as a whole",
+        ),
+        pytest.param(
+            [
+                *PP2,
+                "parallel.stages=2",
+                "division=open",
+                "network.config.num_hidden_layers=4",
+                "global_batch_size=null",
+                "gradient_accumulation_steps=3",
+            ],
+            "the schedule needs another number of micro batches | key: gradient_accumulation_steps | given: 3"
+            f" | allowed: a multiple of 2, the ranks along pp{PIPELINE}",
+            id="rounds of an interleaved schedule",
+        ),
+        pytest.param(
+            [*PP2, "division=open", "global_batch_size=null", "gradient_accumulation_steps=1"],
+            "the schedule needs another number of micro batches | key: gradient_accumulation_steps | given: 1"
+            f" | allowed: 2 (the ranks along pp) or more{PIPELINE}",
+            id="fewer micro batches than ranks of a pipeline",
+        ),
+        pytest.param(
+            [*TP2, "division=open", "seq_length=127", "parallel.sequence_parallel=true"],
+            "the ranks along tp cannot divide a sequence evenly | key: parallel.mesh.tp | given: 2"
+            " | allowed: a divisor of 127, the seq_length | do: or parallel.sequence_parallel=false",
+            id="length of a sequence",
+        ),
+        pytest.param(
             [*TP2, "division=open", "network.config.intermediate_size=255"],
             "the ranks along tp cannot divide the network evenly | key: parallel.mesh.tp | given: 2"
             " | allowed: a divisor of 255, the network.config.intermediate_size",
@@ -161,7 +254,7 @@ def test_a_plan_divides_all_layers_that_belong_together(tmp_path: Path) -> None:
 
 def test_another_strategy_takes_no_arguments_of_the_case_s() -> None:
     job = compose(["model=llama3_8b", "nproc=2", "parallel._target_=null"])
-    assert job.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
+    assert job.config["parallel"] == {"_target_": None, "mesh": WHOLE}
     assert (job.mesh, [change.key for change in job.changes]) == (Mesh(dp_replicate=2), ["parallel._target_"])
 
 

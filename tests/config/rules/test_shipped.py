@@ -548,7 +548,8 @@ def test_every_library_that_ranks_import_is_known() -> None:
     targets = {match for path in CONF.rglob("*.yaml") for match in re.findall(r"_target_: (\w+)\.", path.read_text())}
     files = (CONF / "framework").glob("*.yaml")
     frameworks = {name for path in files for name in yaml.safe_load(path.read_text()).get("imports", ())}
-    assert (imported | targets) - STANDARD - {*SHIPPED, *LIBRARIES, *frameworks, "__future__", "your"} == set()
+    others = {"__future__", "your", "mlperf_logging"}  # python -m cases.convergence imports the last, and no rank
+    assert (imported | targets) - STANDARD - {*SHIPPED, *LIBRARIES, *frameworks, *others} == set()
 
 
 def names_imported(node: ast.AST) -> list[str]:

@@ -126,7 +126,7 @@ def test_output_without_a_device(text: str) -> None:
             {"parse": r"(?P<index>\d+)"},
             "the expression has no group of a figure\n  where:   vendor.monitor.parse.yaml\n"
             "  key:     vendor.monitor.parse\n"
-            "  allowed: temperature, power, memory_used, memory_total, utilisation, energy, clock",
+            "  allowed: temperature, power, memory_used, memory_total, utilisation, energy, clock, throttle",
             id="no group",
         ),
         pytest.param(

@@ -15,6 +15,7 @@ from flagperf.config.compose import compose_each, compose_jobs
 from flagperf.config.schema.platform import Extension
 from flagperf.plan.plan import make_plan
 
+ON_MEGATRON = "written for megatron; flagperf trains the network with PyTorch and other settings: model=llama3_8b"
 NO_CONFIG = "no config_<hardware>x<nodes>x<devices>.py"
 PYTORCH = "flagperf-acme-pytorch_2.1:t_v0.1"
 TUNING = "vendor/acme/resnet50/A1x2x4.yaml"
@@ -52,13 +53,13 @@ def test_what_is_written_and_told(checkout: Path, tmp_path: Path, capsys: pytest
         f"{config}/config_A1x2x8.example: config_A1x2x8.example    (no name of a file that FlagPerf reads)",
         f"{checkout}/training/acme/vit-pytorch/config: {NO_CONFIG}    (nothing to import)",
         "test_conf.py:3: --odd    (no option here)",
-        f'{test_conf} "llama3_8B:megatron:A1:1:8:1": /data/llama    (there is no case llama3_8B on megatron here)',
+        f'{test_conf} "llama3_8B:megatron:A1:1:8:1": /data/llama    ({ON_MEGATRON})',
         f'{test_conf} "resnet50:pytorch:A1:1": /data/imagenet    '
         "(not of the form model:framework:hardware:nnodes:nproc:repeat)",
         f'{test_conf} "vit:pytorch:A100:1:8:1": /data/imagenet    (A100 is a product of nvidia here)',
         "cluster_conf.py:3: HOSTS_PORTS = ['2222']    (the nodes of TensorFlow find free ports by themselves)",
         "test_conf.py:6: FLAGPERF_PATH = /home/FlagPerf/training    (code is sent to the hosts for each run)",
-        f"{checkout}/training/acme/llama3_8B-megatron: 1 config file    (there is no such case here)",
+        f"{checkout}/training/acme/llama3_8B-megatron: 1 config file    ({ON_MEGATRON})",
     ]
     bench = tmp_path / "bench"
     assert capsys.readouterr().out.splitlines() == [
@@ -333,7 +334,7 @@ USAGE = "flagperf import DIR|FILE… into=FOLDER"
         pytest.param(
             ["{tree}/training/acme/llama3_8B-megatron", "into=x"],
             "no value has a counterpart:\n  {tree}/training/acme/llama3_8B-megatron: 1 config file    "
-            "(there is no such case here)",
+            f"({ON_MEGATRON})",
             {"given": "{tree}/training/acme/llama3_8B-megatron"},
             id="a case that is not here",
         ),

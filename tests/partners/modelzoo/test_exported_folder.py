@@ -15,9 +15,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from flagperf.cli.main import run_command
 from flagperf.config.files.search_path import cases, search_path
+from flagperf.kit.wheel import NAME
 from flagperf.partners.modelzoo.guide import FRAMEWORKS
 from flagperf.partners.modelzoo.install import install
-from flagperf.partners.modelzoo.wheel import NAME
 
 RUN = "run_scripts/run_resnet50.py"
 FILES = [

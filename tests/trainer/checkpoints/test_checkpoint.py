@@ -60,7 +60,7 @@ def test_resumed_equals_uninterrupted(
 
     def after(name: str) -> list[dict[str, Any]]:
         """What was logged later than the interruption, without times."""
-        timed = ("throughput", "step_time", "data_wait", "time")
+        timed = ("throughput", "step_time", "data_wait", "communication_wait", "own_time", "time")
         later = (value for value in toy.values(whole, name) if value["step"] > at)
         return [{key: number for key, number in value.items() if key not in timed} for value in later]
 

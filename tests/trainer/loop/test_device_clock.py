@@ -60,10 +60,10 @@ def test_reads_only_what_it_was_asked_for(device: Device) -> None:
     assert device.now == 0  # nothing waited so far
     clock.read(mark)
     assert len(device.stream) == 3  # the device still has the second step to do
-    assert clock.seconds == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    assert clock.seconds == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     assert list(clock.steps) == [2.0]
     clock.read()
-    assert clock.seconds == [2.0, 0.0, 2.0, 1.0, 1.0, 0.0]
+    assert clock.seconds == [2.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0]
     assert list(clock.steps) == [2.0, 3.0]  # the bookkeeping belongs to the step after it, the evaluation to none
 
 

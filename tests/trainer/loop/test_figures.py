@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flagperf.trainer.loop.clock import BOOKS, CHECKPOINT, COMPUTE, DATA, EVALUATE, STEP, Clock
+from flagperf.trainer.loop.clock import BOOKS, CHECKPOINT, COMPUTE, DATA, EVALUATE, STEP, WAIT, Clock
 from flagperf.trainer.loop.figures import RankFigures, job_figures, metric_figures, percentiles
 
 FAST = RankFigures(
@@ -34,9 +34,11 @@ FAST = RankFigures(
     peak_memory=2.0,
     loss_checksum="1",
     parameters_checksum="2",
+    communication_wait=0.25,
 )
 SLOW = replace(
     FAST, rank=1, host="b", samples=60, units=600, raw_train_time=12.0, eval_time=1.0, compute_time=8.0, data_wait=0.5,
+    communication_wait=0.75,
     steady_units=400, steady_time=6.0, step_time_p50=0.6, step_time_p90=0.65, peak_memory=2.5, e2e_time=16.0,
 )  # fmt: skip
 
@@ -62,6 +64,7 @@ def test_sums_over_the_slowest() -> None:
         "step_time_p90": 0.7,
         "step_time_p99": 0.9,
         "data_wait": 1.0,
+        "communication_wait": 0.5,
         "eval_time": 2.0,
         "checkpoint_time": 1.0,
         "peak_memory": 2.5,
@@ -112,7 +115,7 @@ def test_laps_leave_no_time_out() -> None:
     before = time.perf_counter()
     clock.start()
     after = time.perf_counter()
-    kinds = [DATA, STEP, BOOKS, DATA, COMPUTE, DATA, STEP, EVALUATE, DATA, STEP, CHECKPOINT]
+    kinds = [DATA, STEP, BOOKS, DATA, COMPUTE, DATA, COMPUTE, WAIT, STEP, EVALUATE, DATA, STEP, CHECKPOINT]
     for kind in kinds:
         time.sleep(0.002)
         ending = time.perf_counter()
@@ -125,7 +128,8 @@ def test_laps_leave_no_time_out() -> None:
     assert all(clock.seconds[kind] >= 0.002 * kinds.count(kind) for kind in kinds)
     assert len(clock.steps) == 3
     assert sum(clock.steps) == pytest.approx(sum(clock.seconds) - clock.seconds[EVALUATE] - clock.seconds[CHECKPOINT])
-    assert clock.compute == clock.seconds[COMPUTE] + clock.seconds[STEP]
+    assert list(clock.waits) == [0.0, clock.seconds[WAIT], 0.0]
+    assert clock.compute == clock.seconds[COMPUTE] + clock.seconds[STEP] + clock.seconds[WAIT]
 
 
 def test_reading_up_to_a_mark() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("error:FSDP2-wrapped module:UserWarning"),  # that its output is a view
     pytest.mark.filterwarnings("ignore:For backward hooks:UserWarning"),  # of what counts collectives
 ]
-STEPS, GLOBAL_BATCH, ACCUMULATION, EVALUATED = 10, 16, 2, 7
+STEPS, GLOBAL_BATCH, ACCUMULATION, EVALUATED = 10, 16, 2, 9
 SHARDED = "flagperf.trainer.pytorch.parallel.Sharded"
 EQUAL = 1e-5
 
@@ -49,6 +49,7 @@ QUICK: dict[str, tuple[int, dict[str, Any]]] = {  # name → ranks, and how they
     "shard": (2, sharded(dp_shard=-1)),
     "tp": (2, sharded(tp=2)),
     "tp x shard": (4, sharded(dp_shard=-1, tp=2)),
+    "tp, sequences and losses": (2, sharded(tp=2, sequence_parallel=True, loss_parallel=True)),
 }
 SLOW: dict[str, tuple[int, dict[str, Any]]] = {
     "replicate x shard": (4, sharded(dp_replicate=2, dp_shard=2)),
@@ -57,6 +58,8 @@ SLOW: dict[str, tuple[int, dict[str, Any]]] = {
     "replicate": (2, sharded(dp_replicate=2)),
     "shard over four": (4, sharded(dp_shard=4)),
     "tp x replicate": (4, sharded(dp_replicate=2, tp=2)),
+    "tp x shard, sequences": (4, sharded(dp_shard=2, tp=2, sequence_parallel=True)),
+    "tp x replicate, losses": (4, sharded(dp_replicate=2, tp=2, loss_parallel=True)),
 }
 MESHES = {**QUICK, **SLOW}
 
@@ -89,6 +92,7 @@ def configuration(parallel: Mapping[str, Any], ranks: int, **settings: Any) -> d
             "max_epochs": None,
             "max_steps": STEPS,
             "clip_grad": 0.5,
+            "initialisation": "by_parameter",
             "network": tiny_llama.node("network"),
             "task": tiny_llama.node("NextToken"),
             "optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.01, "eps": 1e-4},
@@ -193,10 +197,13 @@ PARTS = {  # name of a mesh → which part of the parameters each rank holds
     "shard, kept after forward": [0, 1],
     "replicate": [0, 0],
     "tp": [0, 1],
+    "tp, sequences and losses": [0, 1],
     "shard over four": [0, 1, 2, 3],
     "replicate x shard": [0, 1, 0, 1],
     "tp x shard": [0, 1, 2, 3],
     "tp x replicate": [0, 1, 0, 1],
+    "tp x shard, sequences": [0, 1, 2, 3],
+    "tp x replicate, losses": [0, 1, 0, 1],
 }
 
 
@@ -216,6 +223,40 @@ def test_memory_falls_with_the_shards(trained: Trained, alone: Told) -> None:
         if sides["tp"] == 1:
             shards = len(set(PARTS[name]))
             assert [of_rank.held for of_rank in told] == [alone.held // shards] * len(told), name
+
+
+# ---------------------------------------------------------------- an evaluation gathers a block at a time
+
+
+class Watched(tiny_llama.NextToken):
+    """Its `count` is the largest number of blocks that lay whole on this rank between two batches."""
+
+    metrics = ("loss", "count")
+
+    def __init__(self, one_call_per_batch: bool) -> None:
+        self.one_call_per_batch = one_call_per_batch
+
+    def evaluate(self, network: Any, batches: Any, device: torch.device) -> dict[str, float]:
+        wholes: list[int] = []
+
+        def watched() -> Any:
+            for batch in batches:
+                yield batch
+                weights = [layer.mlp.up_proj.weight for layer in network.model.layers]
+                wholes.append(sum(not hasattr(weight, "to_local") for weight in weights))
+
+        return {**super().evaluate(network, watched(), device), "count": float(max(wholes))}
+
+
+def evaluated_blocks(folder: Path) -> list[float]:
+    tasks = [{"_target_": "test_parallel.Watched", "one_call_per_batch": once} for once in (True, False)]
+    short: Mapping[str, Any] = {"max_steps": 1, "eval_interval_steps": 1}
+    return [train(configuration(sharded(dp_shard=2), 2, task=task, **short), folder).evaluated[-1] for task in tasks]
+
+
+def test_an_evaluation_gathers_a_block_at_a_time(tmp_path: Path) -> None:
+    """Both blocks lie whole on each rank where a task calls the network otherwise than once for each batch."""
+    assert toy.fork_ranks(evaluated_blocks, tmp_path) == [[0, 2]] * 2
 
 
 # ---------------------------------------------------------------- resumed under the same mesh, and under others
@@ -343,18 +384,25 @@ def tied(_: Path) -> list[Any]:
     network: Any = build_parts(given).network
     found = [network.lm_head.weight is network.model.embed_tokens.weight]
     uneven = {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "torch.nn.Linear", **WIDTHS}]}
-    for other in (
+    changes: list[dict[str, Any]] = [
         {"parallel": {**parallel, "plan": {"model.layers.*.self_attn": "sideways"}}},
         {"parallel": {**parallel, "plan": {"model.layer.*": "colwise"}}},
         {"network": tiny_llama.node("network", intermediate=63)},
         {"network": uneven, "parallel": {**parallel, "blocks": "0", "plan": {"0": "colwise"}}},
-    ):
+    ]
+    return [*found, *refusals({**given, **change} for change in changes)]
+
+
+def refusals(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The first lines of what this rank says about configurations that it refuses."""
+    lines = []
+    for config in configurations:
         try:
-            build_parts({**given, **other})
+            build_parts(config)
         except ConfigError as error:
-            found.append(str(error).splitlines()[0])
+            lines.append(str(error).splitlines()[0])
     torch.distributed.barrier()  # the first rank to leave would take the others' store along
-    return found
+    return lines
 
 
 def test_layers_that_are_divided(tmp_path: Path) -> None:

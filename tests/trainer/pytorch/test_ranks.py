@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import toy
 from example import PYTORCH
 from test_loop import gradient_descent
-from torch import Tensor, distributed, int32, nn, no_grad
+from torch import Tensor, device, distributed, int32, nn, no_grad
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from flagperf.contract.perflog import Event, PerfLog
@@ -26,6 +27,7 @@ from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.engine import TorchEngine
 from flagperf.trainer.pytorch.parts import build_parts
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.waits import Waits
 
 Logs = list[list[Event]]
 
@@ -42,7 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 def story(events: list[Event]) -> list[str]:
     """What happened; a slow machine adds signs of life."""
-    return [event.event for event in events if event.event != "HEARTBEAT"]
+    return [event.event for event in events if event.event not in ("HEARTBEAT", "WAITING")]
 
 
 def test_two_ranks_equal_the_whole_batch(trained: Logs) -> None:
@@ -156,6 +158,34 @@ def count_sharing(_: Path) -> dict[str, int]:
     engine.model.register_comm_hook(None, share)
     training.run()
     return counts
+
+
+def test_a_rank_logs_that_it_waits_in_a_collective(tmp_path: Path) -> None:
+    """Rank 1 comes to the third all-reduce when rank 0 has logged two waits. Waits that are paused are not logged."""
+    waiting = {"collective": "all_reduce", "number": 3, "ranks": [0, 1]}
+    (first, second), none = toy.fork_ranks(waited, tmp_path)
+    assert none == []
+    assert {**first, "seconds": 0} == {**second, "seconds": 0} == {**waiting, "seconds": 0}
+    assert 0.2 <= first["seconds"] <= second["seconds"] / 1.2
+
+
+def waited(folder: Path) -> list[Any]:
+    """The values of WAITING of this rank."""
+    world = World.of()
+    world.connect(device("cpu"), "gloo", 60.0)
+    file = folder / "log"
+    waits = Waits(PerfLog(world.rank, os.open(file, os.O_WRONLY | os.O_CREAT)), first=0.2)
+    world.wait()
+    with waits.paused():
+        time.sleep(0.5 * world.rank)
+        world.wait()
+    deadline = time.monotonic() + 60
+    other = folder.parent / "rank0" / "log"
+    while world.rank == 1 and other.read_text().count("WAITING") < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    world.wait()
+    waits.stop()
+    return toy.values(toy.read_log(file), "WAITING")
 
 
 def test_another_bit_on_one_rank_stops_all(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from torch import nn
 
 from flagperf.config.compose import compose
 from flagperf.contract.trace import from_json, to_json
@@ -46,6 +47,15 @@ def test_few_blocks_stand_for_all(overrides, monkeypatch):
     assert few.operations == pytest.approx(whole.operations, rel=1e-6)
     assert set(few.collectives) == set(whole.collectives)
     assert from_json(to_json(few), "") == few
+
+
+def test_equal_blocks_may_lie_between_others() -> None:
+    """The first layers of deepseek_v3 have no experts."""
+    network = nn.ModuleList([nn.Linear(2, 3), *(nn.Linear(3, 3) for _ in range(8)), nn.Linear(3, 1)])
+    kept = [network[index] for index in (0, 1, 8, 9)]
+    equal = blocks.equal_blocks(network)
+    blocks.keep(network, 2)
+    assert (equal, list(network)) == (blocks.Equal(network, 1, 8), kept)
 
 
 @pytest.mark.slow

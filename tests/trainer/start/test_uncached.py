@@ -23,7 +23,7 @@ def cached(folder: Path, name: str) -> Path:
     source, other = folder / f"{name}.py", folder / "other.txt"
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(SOURCE)
-    if source.parent.name == "cases":
+    if source.parent.name == "flagperf":
         source.with_name("__init__.py").touch()  # as installed ones, it comes before others of its name
     other.write_text("print('the cache')\n")
     cache = Path(importlib.util.cache_from_source(str(source)))
@@ -46,7 +46,7 @@ def run(folder: Path, *words: str) -> str:
         pytest.param("mine", ("the cache\n", "the source\n"), id="a module"),
         pytest.param("package/mine", ("the cache\n", "the source\n"), id="of a package"),
         pytest.param("site-packages/installed", ("the cache\n", "the cache\n"), id="an installed one keeps its cache"),
-        pytest.param("site-packages/cases/mine", ("the cache\n", "the source\n"), id="flagperf among installed ones"),
+        pytest.param("site-packages/flagperf/mine", ("the cache\n", "the source\n"), id="flagperf, installed"),
     ],
 )
 def test_which_caches_are_read(tmp_path: Path, name: str, told: tuple[str, str]) -> None:

@@ -18,10 +18,12 @@ from flagperf.partners.flagperf.importing.values import (
     Value,
     VendorConfig,
 )
+from flagperf.partners.flagperf.importing.words import why_no_case
 
 TEST_CONF, CLUSTER_CONF, BASE, MUTABLE = "test_conf.py", "cluster_conf.py", "_base.py", "mutable_params.py"
 ENVIRONMENT, REQUIREMENTS = "environment_variables.sh", "requirements.txt"
 CODE = ("extern", "csrc")  # folders of a vendor's case that hold code
+CONTAINER = "-in_container"  # ending of a vendor's folder of a case with a script of its own
 HIDDEN = re.compile(r"[._].*|.*\.(pyc|md)$")  # files without settings
 
 FILE_NAME = r"[A-Za-z0-9][\w.+-]*"  # the name of a vendor, a case or a product, which becomes a file name
@@ -43,12 +45,14 @@ def read_checkout(paths: Sequence[Path]) -> Checkout:
     """
     files: dict[Path, None] = {}
     empty: list[Path] = []
+    containers: list[Path] = []
     for path in paths:
         below = list(_files(path.absolute()))
         if not below:
             raise ConfigError("there is nothing of FlagPerf's configuration", given=path, allowed=ALLOWED)
         files.update(dict.fromkeys(below))
         empty += (folder for folder in sorted(path.absolute().rglob("config")) if _is_of_vendor(folder))
+        containers += (folder for folder in sorted(path.absolute().rglob(f"*{CONTAINER}")) if folder.is_dir())
     configs = [config for path in files if (config := _vendor_config(path))]
     bases = {path.parent for path in files if path.name in (BASE, MUTABLE)}
     bases |= {folder for config in configs if (folder := _case_folder(config)).is_dir()}
@@ -57,7 +61,10 @@ def read_checkout(paths: Sequence[Path]) -> Checkout:
         _only(files, CLUSTER_CONF),
         {(folder.parents[1].name, folder.parent.name): _case(folder) for folder in sorted(bases)},
         tuple(sorted(configs, key=lambda config: config.path)),
-        tuple(_skipped({*empty, *(config.path.parent for config in configs)}, configs)),
+        (
+            *_skipped({*empty, *(config.path.parent for config in configs)}, configs),
+            *map(_of_container, containers),
+        ),
     )
 
 
@@ -91,6 +98,12 @@ def _is_known(path: Path) -> bool:
 def _is_of_vendor(folder: Path) -> bool:
     """Whether a folder is <vendor>/<model>-<framework>/config."""
     return folder.is_dir() and "-" in folder.parent.name and folder.parents[2].name != "benchmarks"
+
+
+def _of_container(folder: Path) -> Unread:
+    """The line on a vendor's folder of a case that is a container with a script of its own."""
+    model = folder.name[: -len(CONTAINER)]
+    return Unread("config.py", why_no_case(model, "a script in a container"), SourceLine(folder, 0))
 
 
 def _only(files: Iterable[Path], name: str) -> FileContent | None:

@@ -21,7 +21,7 @@ from flagperf.partners.flagperf.importing.site_files import (
 )
 from flagperf.partners.flagperf.importing.tuning import tuning_file
 from flagperf.partners.flagperf.importing.values import Checkout, Unread, VendorConfig
-from flagperf.partners.flagperf.importing.words import hardware_of
+from flagperf.partners.flagperf.importing.words import hardware_of, why_no_case
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,12 @@ def _unread(checkout: Checkout, configs: Sequence[VendorConfig]) -> list[Unread]
 
 def _without_case(configs: Sequence[VendorConfig]) -> Iterator[str]:
     """Lines on vendors' folders of cases that flagperf lacks."""
-    folders: dict[Path, int] = {}
+    folders: dict[Path, list[VendorConfig]] = {}
     for config in configs:
-        folder = config.path.parents[1]
-        folders[folder] = folders.get(folder, 0) + 1
-    for folder, count in folders.items():
-        files = "1 config file" if count == 1 else f"{count} config files"
-        yield f"{folder}: {files}    (there is no such case here)"
+        folders.setdefault(config.path.parents[1], []).append(config)
+    for folder, (first, *others) in folders.items():
+        files = f"{1 + len(others)} config files" if others else "1 config file"
+        yield f"{folder}: {files}    ({why_no_case(first.model, first.framework)})"
 
 
 def _of_others(configs: Sequence[VendorConfig], known: Known) -> Iterator[str]:

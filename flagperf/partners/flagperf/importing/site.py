@@ -17,7 +17,7 @@ from flagperf.partners.flagperf.importing.checkout import FILE_NAME
 from flagperf.partners.flagperf.importing.docker_options import read_options
 from flagperf.partners.flagperf.importing.texts import plain
 from flagperf.partners.flagperf.importing.values import FileContent, Value
-from flagperf.partners.flagperf.importing.words import case_of, hardware_of
+from flagperf.partners.flagperf.importing.words import case_of, hardware_of, why_no_case
 
 NAME = "flagperf"  # of the cluster and of the experiment
 IMAGE = "flagperf-{vendor}-{framework}:t_v0.1"  # FlagPerf's name of the image that it builds
@@ -189,7 +189,7 @@ def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
     model, framework, hardware = parts[:3]
     case = known.model(model, framework)
     if case is None:
-        return f"there is no case {model} on {framework} here"
+        return why_no_case(model, framework)
     product = hardware_of(hardware)
     if not re.fullmatch(FILE_NAME, product) or not re.fullmatch(FILE_NAME, framework):
         return "no name of a product or framework"

@@ -24,6 +24,16 @@ def case_of(model: str) -> str:
     return str(words()["cases"].get(model, model))
 
 
+def why_no_case(model: str, framework: str) -> str:
+    """The reason why a case of FlagPerf is not imported."""
+    model, _, first = model.partition("-")  # such as llama2_7b-megatron on deepspeed
+    framework = f"{first}-{framework}" if first else framework
+    if case := words()["trained_otherwise"].get(model):
+        return f"written for {framework}; flagperf trains the network with PyTorch and other settings: model={case}"
+    reasons = (reason for reason, models in words()["left_out"].items() if model in models)
+    return next(reasons, f"there is no case {model} on {framework} here")
+
+
 def hardware_of(name: str) -> str:
     """The name here of a product that FlagPerf names so."""
     return str(words()["hardware"].get(name, name))

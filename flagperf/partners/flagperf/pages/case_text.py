@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from flagperf.config.files.search_path import CASE_PAGES
+from flagperf.config.files.search_path import CASE_PAGES, CONF, family_of
 
 LOCAL_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 COMMENT = re.compile(r"<!-- .*? -->\n?")
@@ -26,7 +26,7 @@ def case_text(case: str) -> CaseText:
 
 
 def _read(case: str) -> CaseText:
-    path = CASE_PAGES / f"{case}.md"
+    path = CASE_PAGES / f"{family_of(case, (CONF,))}.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     text = COMMENT.sub("", LOCAL_LINK.sub(r"\1", text))
     head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)

@@ -5,6 +5,10 @@ ddp.py          data parallelism: each rank has the whole network
 sharded.py      the network divided over ranks, block by block, and layers computed by several ranks together
 blocks.py       modules that are divided as one
 tensors.py      layers that several ranks compute together, by a plan
+context.py      each rank computes a part of each sequence
+experts.py      ranks have different experts, and exchange tokens
+sequence.py     between these layers, each rank has a part of each sequence
+evaluated.py    evaluation batches of ranks that gather parameters together
 saved.py        checkpoints to which every rank writes its part
 """
 

@@ -15,6 +15,7 @@ from typing_extensions import override
 from flagperf.contract.checkpoint import check_form, check_identity, identity
 from flagperf.contract.settings import Settings
 from flagperf.trainer.checkpoints.files import reading, save
+from flagperf.trainer.pytorch.adapter import load_saved_state, saved_state
 from flagperf.trainer.pytorch.by_version import parallel_devices, sent_buffers
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.ranks import World
@@ -24,16 +25,11 @@ class DDP(Strategy):
     """torch.nn.parallel.DistributedDataParallel, with the further arguments of the setting `ddp`.
 
     A checkpoint is one file, which rank 0 writes.
-
-    Attributes:
-        distributed: the network whose backward pass averages gradients over the ranks; None before it is wrapped, and
-            where there is one rank.
     """
 
     def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int]) -> None:
         super().__init__(world, settings, mesh)
         self.mesh.check_undivided()
-        self.distributed: DistributedDataParallel | None = None
 
     @override
     def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:
@@ -55,7 +51,7 @@ class DDP(Strategy):
     @override
     def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         if self.world.rank == 0:
-            state = {**{name: part.state_dict() for name, part in stateful.items()}, **values}
+            state = {**{name: saved_state(part) for name, part in stateful.items()}, **values}
             save(folder, step, lambda file: torch.save(state, file))
 
     @override
@@ -65,5 +61,5 @@ class DDP(Strategy):
             state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             check_identity(path, state["identity"], identity)
         for name, part in stateful.items():
-            part.load_state_dict(state[name])
+            load_saved_state(part, state[name])
         return state

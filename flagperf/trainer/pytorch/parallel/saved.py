@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from flagperf.trainer.checkpoints.files import reading, save_folder
+from flagperf.trainer.pytorch.adapter import is_adapted
 from flagperf.trainer.pytorch.ranks import World
 
 VALUES_FILE = "own.pt"  # from rank 0: all values that are not divided over ranks
@@ -21,9 +22,23 @@ GROUPS = "optimizer_groups"
 DIVIDED = ("network", "average", "optimizer")
 
 
-def save_parts(folder: Path, step: int, world: World, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Write network and optimizer from all ranks, and all other values from rank 0. All ranks call this."""
+def save_parts(
+    folder: Path,
+    step: int,
+    world: World,
+    stateful: Mapping[str, Any],
+    values: Mapping[str, Any],
+    *,
+    in_stages: bool = False,
+) -> None:
+    """Write network and optimizer from all ranks, and all other values from rank 0. All ranks call this.
+
+    Args:
+        in_stages: whether ranks hold different parameters, and not only parts of the same ones.
+    """
     tensors, groups = _divided(stateful)
+    if in_stages:
+        groups = _together(world.gather(groups))
     others = {name: part.state_dict() for name, part in stateful.items() if name not in DIVIDED}
     undivided = {**others, **values, GROUPS: groups}
 
@@ -52,6 +67,7 @@ def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any
         stateful["optimizer"],
         model_state_dict=tensors["network"],
         optim_state_dict={"state": tensors["optimizer"], "param_groups": values[GROUPS]},
+        options=_options(stateful),
     )
     for name, part in stateful.items():
         if name not in DIVIDED:
@@ -62,10 +78,23 @@ def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any
 
 def _divided(stateful: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     """The tensors of networks and optimizer, by the names of the parameters; and the optimizer's parameter groups."""
-    network, optimizer = get_state_dict(stateful["network"], stateful["optimizer"])
+    network, optimizer = get_state_dict(stateful["network"], stateful["optimizer"], options=_options(stateful))
     average = {name: part.state_dict() for name, part in stateful.items() if name == "average"}
     tensors = {"network": network, **average, "optimizer": optimizer["state"]}
     return tensors, optimizer["param_groups"]  # type: ignore[return-value]
+
+
+def _options(stateful: Mapping[str, Any]) -> StateDictOptions | None:
+    """A checkpoint of a network with adapters leaves the frozen weights out."""
+    return StateDictOptions(ignore_frozen_params=True, strict=False) if is_adapted(stateful["network"]) else None
+
+
+def _together(groups_of_ranks: list[list[Any]]) -> list[Any]:
+    """The optimizer's parameter groups with the parameters of all ranks."""
+    return [
+        {**groups[0], "params": list(dict.fromkeys(name for group in groups for name in group["params"]))}
+        for groups in zip(*groups_of_ranks)
+    ]
 
 
 class _Reader(filesystem.FileSystemReader):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from flagperf.contract.mesh import Mesh
 from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.ranks import Ranks
 
 
@@ -23,9 +25,14 @@ class Strategy:
         mesh: the ranks as a block with sides.
         share: the number of shares of the data, and the share of this rank.
         needs_group: whether a single rank needs a process group, too.
+        divides: whether a rank holds parts of the parameters. Such a network may get its weights after its division.
+        distributed: the network whose backward pass averages gradients over the ranks at its end; None before it is
+            wrapped, where there is one rank, and where ranks also meet elsewhere in a step.
     """
 
     needs_group = False
+    divides = False
+    distributed: DistributedDataParallel | None = None
 
     def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int]) -> None:
         self.world, self.settings = world, settings
@@ -46,11 +53,27 @@ class Strategy:
         """The network for the training step: its backward pass averages gradients over the ranks."""
         return network
 
+    def pipeline(self, network: nn.Module) -> Any:  # noqa: ARG002
+        """The Pipeline that makes the micro steps of a divided network; None: each micro step is one call of it."""
+        return None
+
+    def copy_buffers(self, network: nn.Module) -> None:
+        """Give every rank the buffers of rank 0: running statistics of batch norm differ between ranks."""
+        self.world.copy_buffers(network)
+
+    def of_all_stages(self, values: Any) -> list[Any]:
+        """The values of ranks that together hold all parameters; one value where each rank has a part of each."""
+        return [values]
+
     def held(self, network: nn.Module) -> Iterable[Tensor]:
         """This rank's parts of the parameters."""
         return network.parameters()
 
     # ---------------------------------------------------------------- a step
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """A block of forward and backward passes."""
+        return nullcontext()
 
     def accumulating(self) -> AbstractContextManager[Any]:
         """A block of micro steps that adds gradients without averaging them over the ranks."""
@@ -68,9 +91,20 @@ class Strategy:
         """The same metrics on every rank, from those of each rank."""
         return metrics
 
-    def evaluating(self, network: nn.Module) -> AbstractContextManager[Any]:  # noqa: ARG002
-        """A block in which ranks may call the network different numbers of times."""
-        return nullcontext()
+    def evaluating(
+        self,
+        network: nn.Module,  # noqa: ARG002
+        task: Task,  # noqa: ARG002
+        batches: Iterator[Any],
+        number: int,  # noqa: ARG002
+    ) -> AbstractContextManager[Iterator[Any]]:
+        """A block in which the task evaluates the network on the batches that the block gives.
+
+        Args:
+            batches: of this rank, on the device.
+            number: of these batches. Ranks may have different numbers.
+        """
+        return nullcontext(batches)
 
     # ---------------------------------------------------------------- checkpoints
 

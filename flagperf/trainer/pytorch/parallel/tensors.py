@@ -8,12 +8,14 @@ from typing import Any, Callable
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Replicate, distribute_module
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
+from torch.utils._pytree import tree_map_only
 
 from flagperf.contract.mesh import Mesh
-from flagperf.contract.sharding import check_sizes
+from flagperf.contract.sharding import Sharding, check_sizes
 from flagperf.errors import ConfigError
+from flagperf.trainer.pytorch.parallel import sequence
 from flagperf.trainer.pytorch.parallel.blocks import modules_at
 
 FILE = "config.yaml"
@@ -24,6 +26,8 @@ class Replicated(ParallelStyle):
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         def spread(value: Any) -> Any:
+            if isinstance(value, DTensor):  # of sequence parallelism
+                return value.redistribute(placements=[Replicate()])
             return DTensor.from_local(value, device_mesh, [Replicate()]) if isinstance(value, Tensor) else value
 
         def before(_: nn.Module, inputs: Any, _mesh: DeviceMesh) -> Any:
@@ -45,6 +49,9 @@ STYLES: Mapping[str, Callable[[], ParallelStyle]] = {
     "embedding_rowwise": partial(RowwiseParallel, input_layouts=Replicate()),
     "replicated": Replicated,
 }
+# Words of the output layer → a layer whose logits stay divided by classes, as loss parallelism needs them.
+LOGITS = partial(ColwiseParallel, output_layouts=Shard(-1), use_local_output=False)
+GATHERED = ("colwise_gather_output", "colwise_rep")
 # Word of a plan → the width that is divided, and stays so.
 PARTS = {"colwise": "out_features", "rowwise": "in_features", "rowwise_rep": "in_features"}
 
@@ -70,18 +77,21 @@ def _network_plan(network: nn.Module) -> dict[str, str]:
     return {**{before + path: style for path, style in base_plan.items()}, **added}
 
 
-def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: DeviceMesh) -> None:
+def divide_layers(network: nn.Module, sharding: Sharding, mesh: DeviceMesh) -> None:
     """Divide the layers of a network by a plan, and copy all other parameters to each rank.
 
     Args:
-        plan: path of a layer, with * for one part between dots → word of STYLES; None: the network's own plan.
+        sharding: its plan maps a path of a layer, with * for one part between dots, to a word of STYLES; None: the
+            network's own plan. Its settings for sequences and losses say what is divided beside the layers.
 
     Raises:
         ConfigError: the network has no such layer, or STYLES no such word.
     """
+    plan, by_word = sharding.plan, _styles(sharding)
     tied = _tied(network)
     owners = {name.rpartition(".")[0] for names in tied for name in names}  # they stay undivided, to be tied again
     styles: dict[str, ParallelStyle] = {}
+    words: dict[str, str] = {}
     check_sizes(Mesh(tp=mesh.size()), plan, vars(getattr(network, "config", None) or nn.Module()), lambda _: FILE)
     for path, style in (_network_plan(network) if plan is None else plan).items():
         layers = modules_at(network, path)
@@ -93,13 +103,38 @@ def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: Devi
             raise ConfigError("no such way to divide a layer", where=FILE, key=key, given=style, allowed=allowed)
         for name in (name for name in layers if name not in owners):
             _check_even(name, getattr(layers[name], PARTS.get(style, ""), None), mesh)
-            styles[name] = STYLES[style]()
+            styles[name] = by_word[style]()
+            words[name] = style
+    if sharding.loss_parallel and not any(word in GATHERED for word in words.values()):
+        raise ConfigError(
+            "loss parallelism needs an output layer whose classes the ranks divide",
+            where=FILE,
+            key="parallel.loss_parallel",
+            given="true",
+            allowed=f"false, or a plan with {GATHERED[0]} for an output layer that is not tied to the embedding",
+        )
     for name, module in network.named_modules():
         if name not in styles and next(module.parameters(recurse=False), None) is not None:
             _check_layer(name, module)
-            styles[name] = Replicated()
+            style_of_part = sequence.undivided_style(name, module) if sharding.sequence_parallel else None
+            styles[name] = style_of_part or Replicated()
+    if sharding.sequence_parallel:
+        sequence.gather_before(network, (name for name, word in words.items() if word == "colwise"))
     parallelize_module(network, mesh, styles)
     _tie_again(network, tied)
+    network.register_forward_hook(lambda _network, _inputs, outputs: tree_map_only(DTensor, _plain, outputs))
+
+
+def _styles(sharding: Sharding) -> dict[str, Callable[[], ParallelStyle]]:
+    """Word of a plan → how a layer is computed."""
+    divided = sequence.STYLES if sharding.sequence_parallel else {}
+    return {**STYLES, **divided, **(dict.fromkeys(GATHERED, LOGITS) if sharding.loss_parallel else {})}
+
+
+def _plain(tensor: DTensor) -> Tensor:
+    """The tensor that every rank has completely; a divided tensor stays as it is."""
+    whole = all(placement.is_replicate() for placement in tensor.placements)
+    return tensor.to_local() if whole else tensor
 
 
 def _tied(network: nn.Module) -> list[list[str]]:

@@ -15,6 +15,6 @@ memory.py       what the step holds, and when it holds most
 operators.py    the class of an operator and its operations
 chains.py       traffic where neighbouring element-wise operators are one kernel
 collectives.py  what a collective operation sends, and among whom
-blocks.py       equal blocks of a network, of which a few are enough
+blocks.py       equal blocks of a network: a few of them are enough
 linear.py       counts at two sizes → counts at a third
 """

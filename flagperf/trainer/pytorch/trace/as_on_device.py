@@ -39,6 +39,8 @@ class AsOnDevice(TorchFunctionMode):
             args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
             if len(args) > 4:
                 kwargs.pop("dropout_p")
+            if type(kwargs.get("attn_mask")).__name__ == "CausalBias":  # a fused kernel keeps no mask in memory
+                kwargs["attn_mask"] = None
         elif getattr(func, "__name__", "") in IN_FP32 and torch.is_autocast_enabled("cpu"):
             args, kwargs = tree_map(_in_fp32, (args, kwargs))
         return func(*args, **kwargs)

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from torch import nn
 
 ENOUGH = 8  # equal blocks from which a few stand for all
 
 
-def equal_blocks(network: nn.Module) -> nn.ModuleList | nn.Sequential | None:
-    """The longest list of blocks that are alike in class and parameters, where it is long; else None."""
+class Equal(NamedTuple):
+    """Neighbours in a list of modules that are alike. The list may begin or end with others."""
+
+    blocks: Any  # nn.ModuleList or nn.Sequential
+    first: int
+    number: int
+
+
+def equal_blocks(network: nn.Module) -> Equal | None:
+    """The most parameters in neighbouring blocks that are alike in class and parameters, where these are many."""
     lists = [module for module in network.modules() if isinstance(module, (nn.ModuleList, nn.Sequential))]
-    long = [blocks for blocks in lists if len(blocks) >= ENOUGH and len({_form(block) for block in blocks}) == 1]
-    long = [blocks for blocks in long if next(blocks.parameters(), None) is not None]
-    return max(long, key=lambda blocks: sum(map(_numel, blocks.parameters())), default=None)
+    long = [equal for blocks in lists for equal in _alike(blocks) if equal.number >= ENOUGH and _parameters(equal)]
+    return max(long, key=_parameters, default=None)
 
 
 def keep(network: nn.Module, number: int) -> None:
     """Leave so many blocks of the network's equal blocks: the first ones and the last."""
-    blocks: Any = equal_blocks(network)
-    del blocks[number - 1 : -1]
+    equal = equal_blocks(network)
+    assert equal is not None, "the network has equal blocks"
+    del equal.blocks[equal.first + number - 1 : equal.first + equal.number - 1]
+
+
+def _alike(blocks: Any) -> list[Equal]:
+    runs, first = [], 0
+    for _, group in groupby(blocks, key=_form):
+        run = Equal(blocks, first, len(list(group)))
+        runs.append(run)
+        first += run.number
+    return runs
 
 
 def _form(block: nn.Module) -> tuple[Any, ...]:
@@ -28,5 +46,6 @@ def _form(block: nn.Module) -> tuple[Any, ...]:
     return (type(block), tuple(type(module) for module in block.modules()), parameters)
 
 
-def _numel(parameter: nn.Parameter) -> int:
-    return parameter.numel()
+def _parameters(equal: Equal) -> int:
+    block: nn.Module = equal.blocks[equal.first]
+    return equal.number * sum(parameter.numel() for parameter in block.parameters())

@@ -8,8 +8,11 @@ from typing import Tuple
 from flagperf.contract.trace import OperatorClass, Phase
 from flagperf.trainer.pytorch.trace.memory import Bytes, Location
 
-# Name, class, data type, phase, and operations, bytes read and written of one call.
-RowKey = Tuple[str, OperatorClass, str, Phase, float, float, float]
+# Function of torch, shapes of its tensors, and the arguments after them as JSON; all empty for most operators.
+Call = Tuple[str, Tuple[Tuple[int, ...], ...], str]
+NO_CALL: Call = ("", (), "[]")
+# Name, class, data type, phase, and operations, bytes read and written of one call, and how to call it again.
+RowKey = Tuple[str, OperatorClass, str, Phase, float, float, float, Call]
 # Kind, side of the mesh, ranks of the group, data type, phase.
 SentKey = Tuple[str, str, int, str, Phase]
 

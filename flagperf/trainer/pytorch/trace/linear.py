@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Callable, TypeVar
 
 from flagperf.contract.trace import KINDS
-from flagperf.trainer.pytorch.trace.counts import Counts, Row, RowKey, Sent
+from flagperf.trainer.pytorch.trace.counts import NO_CALL, Counts, Row, RowKey, Sent
 from flagperf.trainer.pytorch.trace.memory import Bytes
 
 Key = TypeVar("Key")
@@ -51,7 +51,7 @@ def _rows(first: Mapping[RowKey, Row], second: Mapping[RowKey, Row], at: Callabl
     line: dict[RowKey, Row] = {}
     for group, (low, high) in groups.items():
         alike = low == high
-        wide = group if alike else (*group, 0.0, 0.0, 0.0)
+        wide = group if alike else (*group, 0.0, 0.0, 0.0, NO_CALL)
         pair = [
             {key: rows[key] for key in keys} if alike else {wide: _merged([rows[key] for key in keys])}
             for rows, keys in ((first, low), (second, high))

@@ -58,7 +58,7 @@ class Memory:
         return self._held[key]
 
     def mark(self, tree: Any, kind: str, *, unless: tuple[str, ...] = ()) -> None:
-        """Say of which kind the tensors of a tree are, but of those that are of some kinds already."""
+        """Give the tensors of a tree a kind. A tensor that has a kind of `unless` keeps its kind."""
         for tensor in plain_tensors(tree):
             held = self.held(tensor)
             if held.kind not in unless:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from itertools import takewhile
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from flagperf.contract.trace import OperatorClass
+from flagperf.trainer.pytorch.trace.counts import NO_CALL, Call
 
+FUNCTIONS = {name: f"nn.functional.{name}" for name in ("gelu", "silu", "softplus", "leaky_relu", "hardtanh")}
 MATMUL = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "mv", "addmv", "dot", "vdot", "_grouped_mm"}
 COPY = {"copy_", "_to_copy", "clone", "cat", "stack", "fill_", "zero_", "zeros", "ones", "full", "constant_pad_nd"}
 ELEMENTWISE = {"native_dropout", "native_dropout_backward", "bernoulli_", "where", "masked_fill"}
@@ -62,6 +67,28 @@ def moves_nothing(operator: Any) -> bool:
         return True
     returns = operator._schema.returns
     return bool(returns) and all(out.alias_info is not None and not out.alias_info.is_write for out in returns)
+
+
+def call_of(operator: Any, args: Any, kwargs: Any) -> Call:
+    """How to make a call again: by a function of torch, on tensors of numbers, with plain arguments after them."""
+    name = name_of(operator)
+    tensors = list(takewhile(lambda argument: isinstance(argument, Tensor), args))
+    if not tensors or not all(tensor.is_floating_point() for tensor in tensors) or kwargs:
+        return NO_CALL
+    function, given = name, [list(part) if isinstance(part, (list, tuple)) else part for part in args[len(tensors) :]]
+    if name.startswith("_scaled_dot_product") and not name.endswith("backward"):
+        function, tensors = "nn.functional.scaled_dot_product_attention", tensors[:3]
+        given = [None, 0.0, next((part for part in given if isinstance(part, bool)), False)]
+    elif name == "native_layer_norm":
+        function, given = "nn.functional.layer_norm", given[:1]
+    elif name in FUNCTIONS:
+        function = FUNCTIONS[name]
+    elif name.endswith(("_", "backward")) or not hasattr(torch, name):
+        return NO_CALL
+    try:
+        return function, tuple(tuple(tensor.shape) for tensor in tensors), json.dumps(given)
+    except TypeError:  # a tensor after other arguments, or a type of torch
+        return NO_CALL
 
 
 def operations(operator: Any, args: Any, kwargs: Any, out: Any) -> float:

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
 from flagperf.contract.components import component
+from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.parallel import Strategy
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
@@ -76,7 +77,7 @@ class Step:
 
     def _optimizer(self) -> Optimizer:
         """The case's optimizer, with the state that it has after a step."""
-        optimizer: Optimizer = component(self.config, "optimizer", self.task.parameters(self.network))
+        optimizer: Optimizer = component(self.config, "optimizer", trained_parameters(self.task, self.network))
         if self.on_device:
             for group in optimizer.param_groups:
                 if "foreach" in group and group["foreach"] is None and not group.get("fused"):
@@ -96,7 +97,8 @@ class Step:
         for number, batch in enumerate(batches, 1):
             memory.mark(batch, "activations")
             memory.phase = "forward"
-            with self.strategy.accumulating() if number < micro_steps else nullcontext():
+            last = number == micro_steps
+            with self.strategy.computing(), nullcontext() if last else self.strategy.accumulating():
                 loss = loss_of(model, batch)
                 memory.mark_living("temporary", "activations")
                 memory.phase = "backward"

@@ -17,9 +17,9 @@ from flagperf.contract.mesh import Mesh
 from flagperf.contract.trace import OperatorClass
 from flagperf.trainer.pytorch.trace.chains import Chains, size
 from flagperf.trainer.pytorch.trace.collectives import group_of, kind_of, largest, side_of
-from flagperf.trainer.pytorch.trace.counts import Counts, Row, Sent
+from flagperf.trainer.pytorch.trace.counts import Call, Counts, Row, Sent
 from flagperf.trainer.pytorch.trace.memory import Memory, plain_tensors
-from flagperf.trainer.pytorch.trace.operators import class_of, moves_nothing, name_of, operations
+from flagperf.trainer.pytorch.trace.operators import call_of, class_of, moves_nothing, name_of, operations
 
 COMMUNICATE = ("c10d", "_c10d_functional", "fsdp")
 SILENT = ("c10d", "_c10d_functional", "prim")  # what they send is counted by itself; prim asks what a tensor is
@@ -80,17 +80,20 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         operator_class = class_of(func, self.memory.phase)
         calls = operations(func, args, kwargs, out)
-        row = self._row(func, operator_class, (*written, *read)[0], calls, total(read), total(written))
+        again = call_of(func, args, kwargs)
+        row = self._row(func, operator_class, (*written, *read)[0], calls, total(read), total(written), again)
         if operator_class in ("elementwise", "optimizer"):
             self._chains.add(row, read, written)
         else:
             self._chains.end()
             row.chain += total(read) + total(written)
 
-    def _row(self, func: Any, kind: OperatorClass, tensor: Tensor, flops: float, read: int, written: int) -> Row:
+    def _row(
+        self, func: Any, kind: OperatorClass, tensor: Tensor, flops: float, read: int, written: int, again: Call
+    ) -> Row:
         name = f"{func.namespace}.{name_of(func)}"
         dtype = str(tensor.dtype).rpartition(".")[2]
-        row = self.counts.rows.setdefault((name, kind, dtype, self.memory.phase, flops, read, written), Row())
+        row = self.counts.rows.setdefault((name, kind, dtype, self.memory.phase, flops, read, written, again), Row())
         row.calls += 1
         row.operations += flops
         row.read += read

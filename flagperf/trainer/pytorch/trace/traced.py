@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.contract.trace import Collective, MemoryPeak, OperatorCount, Trace, TracedCase
+from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
 from flagperf.trainer.pytorch.ranks import World
@@ -52,6 +54,13 @@ def trace(config: Mapping[str, Any], fingerprint: str, versions: Mapping[str, st
     """
     settings, world = settings_of(config), world_of(config)
     strategy = make_strategy(config, settings, world)
+    if strategy.mesh.pp > 1:
+        raise ConfigError(
+            "flagperf cannot trace the step of a pipeline yet",
+            key="parallel.mesh.pp",
+            given=strategy.mesh.pp,
+            allowed="1",
+        )
     with process_group(world, world.size > 1 or strategy.needs_group):
         counted = _counted(config, settings, world)
     return _record(config, settings, strategy, counted, fingerprint, versions)
@@ -61,7 +70,7 @@ def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Co
     """Counts at the sizes of the case, from traces of fewer blocks and micro steps where these are many."""
     task: Task = component(config, "task")
     equal = blocks.equal_blocks(meta_network(config, settings, task, world))
-    layers = None if equal is None or task.values_decide else len(equal)
+    layers = None if equal is None or task.values_decide else equal.number
     guessed: set[str] = set()
 
     def counts(samples: int, micro_steps: int, number: int | None) -> Counts:
@@ -152,8 +161,11 @@ def _record(
                 round(row.read),
                 round(row.written),
                 round(row.chain),
+                function,
+                shapes,
+                tuple(json.loads(arguments)),
             )
-            for (name, kind, dtype, at, *_), row in counts.rows.items()
+            for (name, kind, dtype, at, *_, (function, shapes, arguments)), row in counts.rows.items()
             if round(row.calls)
         ),
         collectives=tuple(

@@ -1,0 +1,1 @@
+"""Summaries of articles, with encoder-decoders of transformers."""

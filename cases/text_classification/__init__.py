@@ -1,0 +1,1 @@
+"""Classes of sentences, with the networks of transformers."""

@@ -1,0 +1,137 @@
+"""Decoder-only networks: published sizes, and the losses and gradients of transformers' own networks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+from cases.language_model.experts import modules_with_experts
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.components import component
+
+Config = dict[str, Any]
+
+# Case → parameters. Of the published weights, where they are published; else by the sizes of FlagPerf's script.
+PUBLISHED = {
+    "aquila2_7b": 7_295_537_152,  # BAAI/Aquila2-7B
+    "aquila2_34b": 33_693_554_688,  # by hand, from FlagPerf's sizes
+    "aquila2_70b": 70_090_891_264,  # by hand, from FlagPerf's sizes
+    "baichuan2_13b": 13_896_668_160,  # baichuan-inc/Baichuan2-13B-Base
+    "chatglm3_6b": 6_243_584_000,  # THUDM/chatglm3-6b
+    "deepseek_v3": 671_026_404_352,  # deepseek-ai/DeepSeek-V3, without the layer for a second token
+    "gpt2": 354_871_296,  # openai-community/gpt2-medium, 354,823,168, and 47 rows that fill the vocabulary
+    "gpt3_6_7b": 6_658_596_864,  # by hand, from FlagPerf's sizes; arXiv:2005.14165 says 6.7 B
+    "gpt3_13b": 12_853_626_880,  # by hand, from FlagPerf's sizes; arXiv:2005.14165 says 13.0 B
+    "gpt_oss_20b": 20_914_757_184 - 2 * 2880 * (201_088 - 128_256),  # openai/gpt-oss-20b with a smaller vocabulary
+    "llama1_7b": 6_738_415_616,  # huggyllama/llama-7b
+    "llama1_13b": 13_015_864_320,  # huggyllama/llama-13b
+    "llama2_7b": 6_738_415_616,  # meta-llama/Llama-2-7b-hf
+    "llama2_13b": 13_015_864_320,  # meta-llama/Llama-2-13b-hf
+    "llama2_70b": 68_976_648_192,  # meta-llama/Llama-2-70b-hf
+    "llama3_1b": 1_235_814_400,  # meta-llama/Llama-3.2-1B
+    "llama3_8b": 8_030_261_248,  # meta-llama/Llama-3.1-8B
+    "llama3_70b": 70_553_706_496,  # meta-llama/Meta-Llama-3-70B
+    "mixtral_8x7b": 46_702_792_704,  # mistralai/Mixtral-8x7B-v0.1
+    "qwen1_5_moe": 14_315_784_192,  # Qwen/Qwen1.5-MoE-A2.7B
+    "qwen3_8b": 8_190_735_360,  # Qwen/Qwen3-8B
+}
+LIKE_TRANSFORMERS = ("chatglm3_6b", "deepseek_v3", "gpt2", "gpt_oss_20b", "mixtral_8x7b", "qwen1_5_moe", "qwen3_8b")
+
+
+def test_parameters_at_full_size_are_the_published_ones() -> None:
+    """tests/cases/test_fingerprint.py counts those of the networks."""
+    stated = {case: yaml.safe_load((CONF / f"fingerprint/{case}.yaml").read_text()) for case in PUBLISHED}
+    assert {case: value["full"]["network"]["parameters"] for case, value in stated.items()} == PUBLISHED
+
+
+def first(config: Config, count: int) -> Tensor:
+    data = component(config, "train_data")
+    return torch.stack([data[number] for number in range(count)])
+
+
+def losses_and_gradients(losses: Tensor, network: Any) -> tuple[Tensor, Tensor]:
+    losses.mean().backward()
+    gradients = [parameter.grad.flatten() for parameter in network.parameters() if parameter.grad is not None]
+    return losses.detach(), torch.cat(gradients)
+
+
+@pytest.mark.parametrize("case", LIKE_TRANSFORMERS)
+def test_one_step_equals_transformers(tiny: Callable[[str], Config], case: str) -> None:
+    """With attention that is written out, and with one expert after the other."""
+    config = tiny(case)
+    batch = first(config, 2)
+    torch.manual_seed(1)
+    network = component(config, "network").eval()
+    settings = copy.deepcopy(network.config)
+    settings._experts_implementation = "eager"
+    library = AutoModelForCausalLM.from_config(settings, attn_implementation="eager").eval()
+    library.load_state_dict(network.state_dict())
+    logits = library(input_ids=batch[:, :-1]).logits.flatten(0, 1)
+    wanted = losses_and_gradients(functional.cross_entropy(logits, batch[:, 1:].flatten(), reduction="none"), library)
+    found = losses_and_gradients(network(batch[:, :-1], batch[:, 1:]), network)
+    assert torch.allclose(found[0], wanted[0], atol=1e-5)
+    assert torch.allclose(found[1], wanted[1], atol=1e-5)
+
+
+def test_baichuan(tiny: Callable[[str], Config]) -> None:
+    """Transformers' Llama without rotation, with Bloom's ALiBi and a normalised output layer."""
+    config = tiny("baichuan2_13b")
+    batch, heads = first(config, 2), config["network"]["config"]["num_attention_heads"]
+    torch.manual_seed(1)
+    network = component(config, "network")
+    library: Any = LlamaForCausalLM(copy.deepcopy(network.config))
+    library.load_state_dict(network.state_dict())
+    tokens, width = batch[:, :-1], config["network"]["config"]["hidden_size"] // heads
+    rows, length = tokens.shape
+    library.model.rotary_emb.forward = lambda *_, **__: (torch.ones(1, length, width), torch.zeros(1, length, width))
+    alibi = build_alibi_tensor(torch.ones(rows, length), heads, torch.float32).view(rows, heads, 1, length)
+    mask = alibi + torch.full((length, length), torch.finfo(torch.float32).min).triu(1)
+    hidden = library.model(input_ids=tokens, attention_mask=mask).last_hidden_state
+    logits = hidden @ functional.normalize(library.lm_head.weight).T
+    wanted = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
+    assert torch.allclose(network(tokens, batch[:, 1:]), wanted, atol=1e-5)
+
+
+def test_the_balance_of_the_experts_is_in_the_loss_of_a_training(tiny: Callable[[str], Config]) -> None:
+    """Of a layer; transformers' balance counts each choice of a token."""
+    config = tiny("mixtral_8x7b")
+    one_layer = {**config["network"], "config": {**config["network"]["config"], "num_hidden_layers": 1}}
+    batch = first(config, 2)
+    network = component({"network": one_layer}, "network")
+    logits: list[Tensor] = []
+    router = network.model.layers[0].mlp.gate
+    router.register_forward_hook(lambda _module, _inputs, output: logits.append(output[0]))
+    trained = network(batch[:, :-1], batch[:, 1:]).mean()
+    wanted = load_balancing_loss_func(tuple(logits), 4, 2) / 2
+    evaluated = network.eval()(batch[:, :-1], batch[:, 1:]).mean()
+    assert (trained - evaluated).item() == pytest.approx(0.01 * wanted.item(), rel=1e-3)
+
+
+def test_an_expert_drops_tokens_above_its_capacity(tiny: Callable[[str], Config]) -> None:
+    """The figures of an evaluation show the busiest expert, and the choices that no expert computed."""
+    config = tiny("qwen1_5_moe")
+    task, device = component(config, "task"), torch.device("cpu")
+    figures = {}
+    for capacity in (None, 1.0, 0.0):
+        torch.manual_seed(1)
+        network = component({"network": {**config["network"], "capacity": capacity}}, "network").eval()
+        with torch.no_grad():
+            figures[capacity] = task.evaluate(network, [first(config, 4)], device)
+        assert [experts.loads for experts in modules_with_experts(network)] == [[], []]
+    assert {tuple(values) for values in figures.values()} == {task.metrics}
+    loads = {values["expert_load"] for values in figures.values()}
+    assert min(loads) > 100
+    assert figures[None]["dropped_tokens"] == 0
+    assert 0 < figures[1.0]["dropped_tokens"] < 50
+    assert figures[0.0]["dropped_tokens"] == 100
+    assert len({values["eval_loss"] for values in figures.values()}) == 3

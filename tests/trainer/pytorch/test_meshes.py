@@ -1,0 +1,176 @@
+"""Each side of the mesh, and each pair of sides, trains to the numbers of one process over twenty steps."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import tiny_llama
+import toy
+from test_parallel import DDP, EQUAL, EVALUATED, SHARDED, Told, check_parameters, configuration, refusals, train
+
+STEPS, SAMPLES, MICRO_STEPS = 20, 16, 4
+DATA = {"length": 17}
+TRAINING = {
+    "task": tiny_llama.node("NextOfPair"),
+    "train_data": tiny_llama.node("Tokens", count=160, **DATA),
+    "eval_data": tiny_llama.node("Tokens", count=EVALUATED, seed=5, **DATA),
+    "max_steps": STEPS,
+    "eval_interval_steps": STEPS // 2,
+    "optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.002, "eps": 1e-4},  # a higher rate makes roundings grow
+}
+NETWORKS = {
+    "dense": tiny_llama.node("staged"),
+    "experts": tiny_llama.node("mixture"),
+    "windows": tiny_llama.node("mixture", windows=True, balance=0.01),
+}
+
+
+class Division(NamedTuple):
+    """Which network, and how the ranks share the work."""
+
+    network: str
+    parallel: Mapping[str, Any]
+
+    @property
+    def ranks(self) -> int:
+        return max(1, math.prod(self.parallel["mesh"].values()))  # -1: all of one rank
+
+
+def divided(network: str = "dense", **options: Any) -> Division:
+    mesh = {side: options.pop(side, 1) for side in ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")}
+    return Division(network, {"_target_": SHARDED, "mesh": mesh, "blocks": "model.layers.*", **options})
+
+
+QUICK = {
+    "cp": divided(cp=2),
+    "ep": divided("experts", ep=2),
+}
+SLOW = {
+    "dp_replicate": divided(dp_replicate=2),
+    "dp_shard": divided(dp_shard=2),
+    "tp": divided(tp=2),
+    "pp": divided(pp=2),
+    "cp with windows and balance": divided("windows", cp=2),
+    "dp_replicate x dp_shard": divided(dp_replicate=2, dp_shard=2),
+    "dp_replicate x tp": divided(dp_replicate=2, tp=2, loss_parallel=True),
+    "dp_replicate x pp": divided(dp_replicate=2, pp=2, stages=2),
+    "dp_replicate x cp": divided(dp_replicate=2, cp=2),
+    "dp_replicate x ep": divided("experts", dp_replicate=2, ep=2),
+    "dp_shard x tp": divided(dp_shard=2, tp=2, sequence_parallel=True),
+    "dp_shard x pp": divided(dp_shard=2, pp=2),
+    "dp_shard x cp": divided(dp_shard=2, cp=2),
+    "dp_shard x ep": divided("experts", dp_shard=2, ep=2),
+    "tp x pp": divided(tp=2, pp=2, sequence_parallel=True, loss_parallel=True),
+    "tp x pp, interleaved": divided(tp=2, pp=2, stages=2),
+    "tp x cp": divided(tp=2, cp=2),
+    "tp x cp, sequences and losses": divided(tp=2, cp=2, sequence_parallel=True, loss_parallel=True),
+    "pp x cp": divided(pp=2, cp=2),
+    "cp x ep": divided("experts", cp=2, ep=2),
+}
+MESHES = {**QUICK, **SLOW}
+
+
+def config_of(division: Division, **settings: Any) -> dict[str, Any]:
+    """Twenty steps of sixteen rows, in four micro steps."""
+    mesh = division.parallel["mesh"]
+    data_ranks = 1 if "cp" not in mesh else math.prod(mesh[side] for side in ("dp_replicate", "dp_shard", "ep"))
+    sizes = {"train_batch_size": SAMPLES // MICRO_STEPS // data_ranks, "gradient_accumulation_steps": MICRO_STEPS}
+    own = {"parallel": dict(division.parallel), "nproc": division.ranks, "network": NETWORKS[division.network]}
+    return {**configuration(DDP, 1, **TRAINING), **own, **sizes, **settings}
+
+
+def train_all(meshes: Mapping[str, Division], folder: Path) -> dict[str, Told]:
+    """One training after the other on this rank: starting ranks costs more than a training."""
+    return {name: train(config_of(division), folder) for name, division in meshes.items()}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    """The same trainings on one rank."""
+    meshes = {network: Division(network, DDP) for network in NETWORKS}
+    (told,) = toy.fork_ranks(partial(train_all, meshes), tmp_path_factory.mktemp("alone"), ranks=1)
+    return told  # type: ignore[no-any-return]
+
+
+def check(ranks: list[Told], alone: Told, name: str, first: int = 0) -> None:
+    """Losses and norms of each step from the first, metrics, and the parameters that the ranks hold together."""
+    names: set[str] = set()
+    for told in ranks:
+        assert told.losses == pytest.approx(alone.losses[first:], rel=EQUAL), name
+        assert told.norms == pytest.approx(alone.norms[first:], rel=EQUAL), name
+        assert told.evaluated[-2:] == pytest.approx(alone.evaluated[-2:], rel=EQUAL), name
+        assert told.evaluated[-1] == EVALUATED, name
+        held = alone._replace(parameters={key: alone.parameters[key] for key in told.parameters})
+        check_parameters(told, held, name)
+        names.update(told.parameters)
+    assert names == alone.parameters.keys(), name
+
+
+@pytest.mark.parametrize(
+    ("meshes", "ranks"),
+    [
+        pytest.param(QUICK, 2, id="quick"),
+        pytest.param(SLOW, 2, marks=pytest.mark.slow, id="two"),
+        pytest.param(SLOW, 4, marks=pytest.mark.slow, id="four"),
+    ],
+)
+def test_equal_one_process(meshes: dict[str, Division], ranks: int, alone: dict[str, Told], tmp_path: Path) -> None:
+    chosen = {name: division for name, division in meshes.items() if division.ranks == ranks}
+    told = toy.fork_ranks(partial(train_all, chosen), tmp_path, ranks=ranks)
+    for name, division in chosen.items():
+        of_ranks, wanted = [of_rank[name] for of_rank in told], alone[division.network]
+        check(of_ranks, wanted, name)
+        for key in ("num_trained_samples", "num_trained_units", "parameters", "example_flops"):
+            assert {one.finished[key] for one in of_ranks} == {wanted.finished[key]}, (name, key)
+
+
+# ---------------------------------------------------------------- resumed under other meshes
+
+RESUMED = {
+    "the same": divided("experts", ep=2),
+    "cp": divided("experts", cp=2),
+    "shard": divided("experts", dp_shard=2),
+}
+
+
+def interrupt_and_resume(folder: Path) -> dict[str, Told]:
+    """Half of the training with divided experts, the other half on each mesh."""
+    os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
+    half = STEPS // 2
+    train(config_of(RESUMED["the same"], max_steps=half, checkpoint_freq=half), folder)
+    return {name: train(config_of(division, resume=saved), folder) for name, division in RESUMED.items()}
+
+
+@pytest.mark.slow
+def test_divided_experts_are_resumed_under_another_mesh(alone: dict[str, Told], tmp_path: Path) -> None:
+    told = toy.fork_ranks(interrupt_and_resume, tmp_path, ranks=2)
+    for name in RESUMED:
+        check([of_rank[name] for of_rank in told], alone["experts"], name, STEPS // 2)
+
+
+# ---------------------------------------------------------------- what the ranks refuse
+
+
+def refused(_: Path) -> list[str]:
+    """The first lines of what the ranks say about networks that they cannot divide."""
+    networks = (
+        (divided(cp=2), tiny_llama.node("network")),
+        (divided(ep=2), tiny_llama.node("staged")),
+        (divided("experts", ep=2), tiny_llama.node("mixture", experts=3)),
+    )
+    return refusals(config_of(division, network=network) for division, network in networks)
+
+
+def test_networks_that_cannot_be_divided(tmp_path: Path) -> None:
+    expected = [
+        "this network cannot compute parts of sequences",
+        "the network has no experts",
+        "the ranks along ep cannot divide the experts evenly",
+    ]
+    assert toy.fork_ranks(refused, tmp_path) == [expected] * 2
