@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,11 +91,16 @@ def train_all(meshes: Mapping[str, Division], folder: Path) -> dict[str, Told]:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    """The same trainings on one rank."""
-    meshes = {network: Division(network, DDP) for network in NETWORKS}
-    (told,) = toy.fork_ranks(partial(train_all, meshes), tmp_path_factory.mktemp("alone"), ranks=1)
-    return told  # type: ignore[no-any-return]
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Told]:
+    """The training of a network on one rank."""
+
+    @cache
+    def train_alone(network: str) -> Told:
+        meshes = {network: Division(network, DDP)}
+        (told,) = toy.fork_ranks(partial(train_all, meshes), tmp_path_factory.mktemp("alone"), ranks=1)
+        return told[network]  # type: ignore[no-any-return]
+
+    return train_alone
 
 
 def check(ranks: list[Told], alone: Told, name: str, first: int = 0) -> None:
@@ -113,18 +118,17 @@ def check(ranks: list[Told], alone: Told, name: str, first: int = 0) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meshes", "ranks"),
+    "meshes",
     [
-        pytest.param(QUICK, 2, id="quick"),
-        pytest.param(SLOW, 2, marks=pytest.mark.slow, id="two"),
-        pytest.param(SLOW, 4, marks=pytest.mark.slow, id="four"),
+        pytest.param(QUICK, id="quick"),
+        *(pytest.param({name: SLOW[name]}, marks=pytest.mark.slow, id=name) for name in SLOW),
     ],
 )
-def test_equal_one_process(meshes: dict[str, Division], ranks: int, alone: dict[str, Told], tmp_path: Path) -> None:
-    chosen = {name: division for name, division in meshes.items() if division.ranks == ranks}
-    told = toy.fork_ranks(partial(train_all, chosen), tmp_path, ranks=ranks)
-    for name, division in chosen.items():
-        of_ranks, wanted = [of_rank[name] for of_rank in told], alone[division.network]
+def test_equal_one_process(meshes: dict[str, Division], alone: Callable[[str], Told], tmp_path: Path) -> None:
+    (ranks,) = {division.ranks for division in meshes.values()}
+    told = toy.fork_ranks(partial(train_all, meshes), tmp_path, ranks=ranks)
+    for name, division in meshes.items():
+        of_ranks, wanted = [of_rank[name] for of_rank in told], alone(division.network)
         check(of_ranks, wanted, name)
         for key in ("num_trained_samples", "num_trained_units", "parameters", "example_flops"):
             assert {one.finished[key] for one in of_ranks} == {wanted.finished[key]}, (name, key)
@@ -148,10 +152,10 @@ def interrupt_and_resume(folder: Path) -> dict[str, Told]:
 
 
 @pytest.mark.slow
-def test_divided_experts_are_resumed_under_another_mesh(alone: dict[str, Told], tmp_path: Path) -> None:
+def test_divided_experts_are_resumed_under_another_mesh(alone: Callable[[str], Told], tmp_path: Path) -> None:
     told = toy.fork_ranks(interrupt_and_resume, tmp_path, ranks=2)
     for name in RESUMED:
-        check([of_rank[name] for of_rank in told], alone["experts"], name, STEPS // 2)
+        check([of_rank[name] for of_rank in told], alone("experts"), name, STEPS // 2)
 
 
 # ---------------------------------------------------------------- what the ranks refuse
