@@ -14,7 +14,7 @@ from flagperf.report.plots import Chart, Point, dots, lines
 from flagperf.report.tables import PERCENTILES, figure_units
 from flagperf.report.tables import value as shown
 from flagperf.results.rank_log import first_rank_log
-from flagperf.results.restarts import earlier_rounds
+from flagperf.results.restarts import Chains
 from flagperf.results.summary import usable
 
 Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
@@ -26,14 +26,9 @@ def read_logs(job_folder: Path, summary: Summary) -> Logs:
     return {number: log.events for number, log in logs.items() if log and log.events}
 
 
-def earlier_logs(job_folder: Path, summary: Summary) -> Logs:
-    """Round → events of the run that this round resumed, before the resumed step, where that run still exists."""
-    earlier = {
-        result.round: earlier_rounds(job_folder / f"round{result.round}", step)
-        for result in summary.results
-        if (step := result.values.get("resumed_from_step"))
-    }
-    return {number: [event for each in rounds for event in each.kept] for number, rounds in earlier.items() if rounds}
+def earlier_logs(earlier: Chains) -> Logs:
+    """Round → events of the runs that this round resumed, up to the resumed step."""
+    return {number: [event for each in rounds for event in each.kept] for number, rounds in earlier.items()}
 
 
 def job_charts(summary: Summary, logs: Logs, earlier: Logs) -> list[Chart]:

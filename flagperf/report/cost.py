@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from flagperf.contract.records import Result
 from flagperf.report.cells import number, percent
-from flagperf.results.restarts import earlier_rounds, restarts
+from flagperf.results.restarts import Chains, restarts
 from flagperf.results.summary import usable
 
 ENERGIES = {"node": "whole nodes", "devices": "accelerators", "rapl": "processors and memory"}
@@ -36,15 +35,14 @@ def cost_lines(results: Iterable[Result]) -> list[str]:
     return [f"Round {result.round}: {text}" for result in results if result.cost for text in _sentences(result.cost)]
 
 
-def restart_lines(job_folder: Path, results: Iterable[Result]) -> list[str]:
+def restart_lines(results: Iterable[Result], earlier: Chains) -> list[str]:
     """A sentence for each resumed round on the time of the runs before it, where these still exist."""
     return [
         f"Round {result.round} resumed an earlier run. Runs before it: {known.rounds}; their starts "
         f"{number(known.start)} s, training that counts {number(known.kept)} s, training lost after the last "
         f"checkpoint {number(known.lost)} s. Restarts and lost training took {number(known.start + known.lost)} s"
         for result in results
-        if (step := result.values.get("resumed_from_step"))
-        and (known := restarts(earlier_rounds(job_folder / f"round{result.round}", step)))
+        if (known := restarts(earlier.get(result.round, ())))
     ]
 
 

@@ -17,6 +17,7 @@ from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
 from flagperf.report.slow_ranks import slow_rank_lines
+from flagperf.results.restarts import chains
 from flagperf.results.summary import usable
 
 _TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of a tag that is not ours
@@ -146,7 +147,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     if rows := cost_rows(rounds):
         yield "Time to train, by part:"
         yield _known(rows)
-    yield from [*cost_lines(rounds), *restart_lines(run_dir / summary.name, rounds)]
+    yield from [*cost_lines(rounds), *restart_lines(rounds, chains(run_dir / summary.name, rounds))]
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))
     if rows := tables.own_rows(summary):

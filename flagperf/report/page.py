@@ -27,6 +27,7 @@ from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import RATE, overlays, sweep_charts
 from flagperf.report.slow_ranks import slow_rank_lines
+from flagperf.results.restarts import Chains, chains
 from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import worst
 
@@ -131,7 +132,8 @@ def _bound(number: str) -> str:
 def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     rounds = usable(summary.results)
     peaks = summary.config["hardware"].get("peak_flops") or {}
-    charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
+    earlier, hosts = chains(folder, summary.results), read_hosts(folder)
+    charts = _charts(folder, summary, logs, earlier)
     return {
         "id": summary.name,
         "headline": headline(summary),
@@ -146,7 +148,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "cost": grid(cost_rows(rounds)),
-        "cost_lines": [*cost_lines(rounds), *restart_lines(folder, rounds)],
+        "cost_lines": [*cost_lines(rounds), *restart_lines(rounds, earlier)],
         "formula": tables.formula_lines(summary, rounds[:1]),
         "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),
         "batch_line": batch_line(summary),
@@ -166,9 +168,9 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     }
 
 
-def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]]:
+def _charts(folder: Path, summary: Summary, logs: Logs, earlier: Chains) -> dict[str, list[Chart]]:
     """Name of an element → its plots. Plots of the only round of a job are in the element of the job."""
-    charts = {summary.name: job_charts(summary, logs, earlier_logs(folder, summary))}
+    charts = {summary.name: job_charts(summary, logs, earlier_logs(earlier))}
     for result in summary.results:
         if events := logs.get(result.round):
             element = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
 from flagperf.contract.perflog import Event
+from flagperf.contract.records import Result
 from flagperf.contract.regular import read_yaml
 from flagperf.results.rank_log import first_rank_log
 
@@ -34,6 +35,19 @@ class Restarts(NamedTuple):
     start: float  # before their trainings
     kept: float  # of training, up to the steps at which the next round went on
     lost: float  # of training, after these steps
+
+
+Chains = Mapping[int, Sequence[Earlier]]  # round → the rounds before it, the oldest first
+
+
+def chains(job_folder: Path, results: Iterable[Result]) -> Chains:
+    """The rounds before each resumed round, where their folders still exist. This reads their logs."""
+    known = {
+        result.round: earlier_rounds(job_folder / f"round{result.round}", step)
+        for result in results
+        if (step := result.values.get("resumed_from_step"))
+    }
+    return {number: rounds for number, rounds in known.items() if rounds}
 
 
 def earlier_rounds(round_folder: Path, resumed_step: int, most: int = MOST) -> list[Earlier]:

@@ -16,6 +16,7 @@ from flagperf.report.charts import earlier_logs, job_charts, values
 from flagperf.report.cost import restart_lines
 from flagperf.report.machine import host_rows
 from flagperf.report.plots import Point, lines
+from flagperf.results.restarts import chains
 
 HEAD = {"title": "Loss", "x": "step", "y": "loss"}
 
@@ -103,11 +104,12 @@ def test_a_resumed_run_shows_the_runs_before(tmp_path: Path) -> None:
     a_round(tmp_path / "second/job/round1", 5, 9, tmp_path / "first/job/round1/checkpoint")
     a_round(tmp_path / "third/job/round1", 9, 12, tmp_path / "second/job/round1/checkpoint")
     job = a_summary(a_result(values={"resumed_from_step": 8}))
-    assert restart_lines(tmp_path / "third/job", job.results) == [
+    before = chains(tmp_path / "third/job", job.results)
+    assert restart_lines(job.results, before) == [
         "Round 1 resumed an earlier run. Runs before it: 2; their starts 6 s, training that counts 80 s, training lost "
         "after the last checkpoint 30 s. Restarts and lost training took 36 s"
     ]
-    earlier = earlier_logs(tmp_path / "third/job", job)
+    earlier = earlier_logs(before)
     assert values(earlier[1], "STEP_END", "loss") == [[step, float(step)] for step in range(1, 9)]
     (loss,) = job_charts(job, {1: [Event("STEP_END", {"step": 9, "loss": 9.0}, time_ms=0)]}, earlier)
     assert [(curve["name"], len(curve["points"])) for curve in loss["series"]] == [
@@ -127,7 +129,7 @@ def test_a_resumed_run_shows_the_runs_before(tmp_path: Path) -> None:
 def test_no_earlier_part(tmp_path: Path, resume: str | None, step: int | None) -> None:
     a_round(tmp_path / "first", 1, 6, None)
     a_round(tmp_path / "job/round1", 5, 9, tmp_path / resume if resume else None)
-    assert earlier_logs(tmp_path / "job", a_summary(a_result(values={"resumed_from_step": step}))) == {}
+    assert chains(tmp_path / "job", [a_result(values={"resumed_from_step": step})]) == {}
 
 
 def test_columns_without_a_value_are_left_out() -> None:
