@@ -79,24 +79,32 @@ def forked(
 
     Returns:
         The answer; or the error that ended the training.
+
+    Raises:
+        RuntimeError: a signal killed the fork, such as for lack of memory. This says nothing about the computation.
     """
     print(f"{config['case']}: {way.title}, lr {config['lr']:g}", file=sys.stderr, flush=True)
     fork = multiprocessing.get_context("fork")
-    answers = fork.SimpleQueue()
+    reader, writer = fork.Pipe(duplex=False)
 
     def train() -> None:
         try:
             if prepared is not None:
                 prepared()
-            answers.put(read(trained(config, way)))
+            writer.send(read(trained(config, way)))
         except BaseException as error:
             traceback.print_exc()
-            answers.put(f"{type(error).__name__}: {error}"[:200])
+            writer.send(f"{type(error).__name__}: {error}"[:200])
         os._exit(0)
 
     process = fork.Process(target=train)
     process.start()
-    answer: Logged | str = answers.get()
+    writer.close()  # so that the end of the fork ends the pipe
+    try:
+        answer: Logged | str = reader.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"{config['case']}, {way.title}: the training ended with {process.exitcode}") from None
     process.join()
     return answer
 

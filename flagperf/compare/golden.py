@@ -67,8 +67,8 @@ class Curve:
         for name in NUMBERS:
             for step, value in enumerate(getattr(self, name), 1):
                 yield name, step, value
-        for name, value in self.metrics.items():
-            yield name, len(self.loss), value
+        for name, value in self.metrics.items():  # some are named as a number of a step
+            yield (f"{name} of the evaluation" if name in NUMBERS else name), len(self.loss), value
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class Check:
 
     @property
     def largest(self) -> Distance:
-        """The distance of the number that lies furthest away."""
-        return max(self.distances)
+        """The distance of the number that lies furthest away; the first of equal ones."""
+        return max(self.distances, key=lambda distance: distance.ratio)
 
     @property
     def first_outside(self) -> Distance | None:

@@ -14,29 +14,35 @@ from flagperf.config.files.search_path import CONF, VENDORS, family_of, options
 from flagperf.errors import ConfigError
 
 CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
-CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5})
-BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01})
+METRICS = {"accuracy": 0.5, "loss": 7.0}
+CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], METRICS)
+BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01, "loss": 0.05})
 GOLDEN = Golden("toy", 1, "plain", (), "0" * 16, CURVE, {"fp32": BAND})
 VERDICTS = {
-    "the same": (CURVE, "inside the band of fp32: 3 steps, at most 0 times the band (loss, step 3)"),
+    "the same": (CURVE, "inside the band of fp32: 3 steps, at most 0 times the band (loss, step 1)"),
     "a little apart": (
-        Curve([2.05, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5}),
+        Curve([2.05, 1.5, 1.0], [3.0, 2.0, 1.0], METRICS),
         "inside the band of fp32: 3 steps, at most 0.5 times the band (loss, step 1)",
     ),
     "outside from a step on": (
-        Curve([2.0, 1.7, 2.0], [3.0, 2.0, 1.0], {"accuracy": 0.5}),
+        Curve([2.0, 1.7, 2.0], [3.0, 2.0, 1.0], METRICS),
         "outside the band of fp32 from step 2 on: loss is the first outside, by 2 times the band; "
         "at most 5 times the band (loss, step 3)",
     ),
     "another metric, and no norms": (
-        Curve([2.0, 1.5, 1.0], [], {"accuracy": 0.48}),
+        Curve([2.0, 1.5, 1.0], [], {**METRICS, "accuracy": 0.48}),
         "outside the band of fp32 from step 3 on: accuracy is the first outside, by 2 times the band; "
         "at most 2 times the band (accuracy, step 3)",
+    ),
+    "a metric with the name of the loss": (
+        Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5, "loss": 7.1}),
+        "outside the band of fp32 from step 3 on: loss of the evaluation is the first outside, by 2 times the band; "
+        "at most 2 times the band (loss of the evaluation, step 3)",
     ),
     "no number": (
         Curve([2.0, math.nan], [3.0, 2.0], {}),
         "outside the band of fp32 from step 2 on: loss is the first outside, by inf times the band; "
-        "at most inf times the band (loss, step 3)",
+        "at most inf times the band (loss, step 2)",
     ),
 }
 
