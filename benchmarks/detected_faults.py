@@ -24,9 +24,10 @@ import torch
 from torch import nn
 
 from cases.golden_trainings import REFERENCE, REORDERED, SPLIT, Way, forked, prepare
-from flagperf.compare.golden import Check, Curve, Golden, golden_file, read
+from flagperf.compare.golden import golden_file
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
+from flagperf.contract.golden import Check, Curve, Golden, read
 from flagperf.contract.perflog import Event
 from flagperf.trainer.pytorch.engine import TorchEngine
 from flagperf.trainer.pytorch.parts import Parts

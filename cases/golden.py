@@ -19,8 +19,9 @@ import flagperf
 from cases.golden_bands import FACTOR, as_lists, bands, deviations, last_width, reference_of, rounded
 from cases.golden_trainings import REFERENCE, REORDERED, ROUNDED, SPLIT, Trainings, forked, prepare, versions
 from cases.statements import write_files
-from flagperf.compare.golden import ALWAYS, Curve, clipping, identity_of
+from flagperf.compare.golden import ALWAYS, clipping, identity_of
 from flagperf.config.compose import compose
+from flagperf.contract.golden import Curve
 from flagperf.contract.leaves import leaves
 
 WIDEST = 0.01  # share of the loss that its band in fp32 may have at the last step; wider: a lower lr

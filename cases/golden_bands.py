@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cases.golden_trainings import REFERENCE, ROUNDED, SPLIT, WAYS, Trainings, Way
-from flagperf.compare.golden import NUMBERS, Curve
+from flagperf.contract.golden import NUMBERS, Curve
 
 FACTOR = 10.0  # a band is so many times the largest deviation of the trainings
 ROUNDING = 5e-6  # share of a value by which a band is wider: about forty roundings in fp32

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Dict, TypeVar, Union
 
-from flagperf.compare.golden import Curve
+from flagperf.contract.golden import Curve
 from flagperf.contract.perflog import Event
 
 NARROW = {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}

@@ -34,21 +34,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from flagperf.cli.words import need
-from flagperf.compare.alignment import record_of
 from flagperf.compare.gate import EXIT_CODES
-from flagperf.compare.golden import Check, Curve, Golden, computed, golden_file, identity_of, read
+from flagperf.compare.golden import computed, golden_file, identity_of
 from flagperf.compare.golden_page import page
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import search_path
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.alignment import RECORD
+from flagperf.contract.alignment import CURVES, RECORD, log_of, recomputed
+from flagperf.contract.golden import Check, Curve, Golden, read
 from flagperf.contract.leaves import differing
 from flagperf.contract.regular import write_atomically
 from flagperf.errors import ConfigError
+from flagperf.results.rank_log import find_logs
 from flagperf.run.ranks_alone import ask_ranks
 
 GOLDEN, FIND = "golden=", "find=true"
@@ -77,6 +79,8 @@ def main(options: argparse.Namespace) -> int:
 def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> int:
     """Train each job in a folder of the run, and write the record of all checks beside these folders.
 
+    The record is made of copies beside it, of the curves and of the logs.
+
     Args:
         file: of the curves.
 
@@ -92,8 +96,9 @@ def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> in
         checks.append(Check(golden, job.config["precision"], Curve.of(logs[0].events)))
         print(f"{golden.name + ':':9} {checks[-1].verdict}")
         print(write_atomically(trained / "align.html", page(job.name, checks[-1])))
-    record = record_of(jobs[0], checks, file, logs[0])
-    print(write_atomically(folder / RECORD, json.dumps(asdict(record), indent=1) + "\n"))
+        copyfile(find_logs(trained / job.name / "round1")[0][-1], log_of(folder, golden.name))
+    copyfile(file, folder / CURVES)
+    print(write_atomically(folder / RECORD, json.dumps(asdict(recomputed(folder)), indent=1) + "\n"))
     return EXIT_CODES["passed" if all(check.inside for check in checks) else "failed"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flagperf.compare.golden import NUMBERS, Check
+from flagperf.contract.golden import NUMBERS, Check
 from flagperf.report.page import render
 from flagperf.report.plots import Chart, lines
 

@@ -7,7 +7,8 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import yaml
 
+from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract import alignment
 from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
@@ -175,6 +178,15 @@ def write_configuration(job: JobConfig, case: Path) -> None:
     made_here.write(case.parent, case / CONFIG, _yaml(job.config, title))
     changes = [dataclasses.asdict(change) for change in job.changes]
     (case / "changes.yaml").write_bytes(_yaml(changes, f"# what {job.name} changes against its case, and where"))
+    if record := job.config.get("alignment_record"):
+        _copy_alignment(user_path(job.config["alignment"]), list(record["curves"]), case / alignment.FOLDER)
+
+
+def _copy_alignment(named: Path, curves: Sequence[str], folder: Path) -> None:
+    """Copy the files of the alignment that a job names: `flagperf verify` recomputes the record from them."""
+    folder.mkdir(exist_ok=True)
+    for file in alignment.files_of(named if named.is_dir() else named.parent, curves):
+        shutil.copyfile(file, folder / file.name)
 
 
 def _yaml(content: object, title: str) -> bytes:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flagperf.verify.alignment import alignment_rows
 from flagperf.verify.job_figures import job_rows
 from flagperf.verify.logs import Round, read_json, read_round, read_yaml
 from flagperf.verify.monitor_figures import monitor_rows
@@ -41,6 +42,7 @@ def _job_rows(job: Path) -> Iterator[Row]:
     summary = read_json(job / "summary.json")
     yield from _guarded(job.name, partial(_all_verdict_rows, job.name, summary, config, rounds))
     yield from _guarded(job.name, partial(_repeat_row, job, config))
+    yield from _guarded(job.name, partial(alignment_rows, job, config))
     yield from _guarded(job.name, partial(statistic_rows, job.name, summary, [round_.stated for round_ in rounds]))
 
 

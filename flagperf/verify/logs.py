@@ -108,6 +108,11 @@ def read_round(folder: Path, config: Mapping[str, Any], changed_keys: tuple[str,
     return Round(folder, read_json(folder / "result.json"), config, changed_keys, ranks)
 
 
+def read_log(path: Path) -> Rank:
+    """Read the log of rank 0 from a file of any name. Raises OSError where the file cannot be read."""
+    return Rank(0, path.parent, *_events(path))
+
+
 def read_json(path: Path) -> Mapping[str, Any]:
     """The object in a JSON file; empty where the file is missing or holds anything else."""
     try:

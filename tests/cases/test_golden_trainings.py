@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from cases.golden_trainings import REFERENCE, forked
-from flagperf.compare.golden import Curve
+from flagperf.contract.golden import Curve
 
 
 def test_a_killed_training_is_an_error() -> None:

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from flagperf.cli.align import job_of
-from flagperf.compare.golden import ALWAYS, Curve, Golden, identity_of
+from flagperf.compare.golden import ALWAYS, identity_of
 from flagperf.config.compose import compose
+from flagperf.contract.golden import Curve, Golden
 from flagperf.errors import ConfigError
+from flagperf.run.folder import write_configuration
+from flagperf.verify import check
 
 DATA = Path(__file__).parents[1] / "data"
 CHIP = ("vendor=acme", "hardware=A1", "runtime=process", f"code_dir={DATA}/acme_chip/code")
@@ -74,7 +77,12 @@ def test_a_wrong_operator_of_a_chip_is_seen(
         with pytest.raises(ConfigError, match="the device left the band in this alignment"):
             compose(words, [Path(folder) for folder in FOLDERS[1::2]])
     else:
-        assert compose(words, [Path(folder) for folder in FOLDERS[1::2]]).config["alignment_record"] == record
+        job = compose(words, [Path(folder) for folder in FOLDERS[1::2]])
+        assert job.config["alignment_record"] == record
+        write_configuration(job, tmp_path / "job")
+        rows = [row for row in check(tmp_path) if row.figure.startswith("alignment")]
+        assert [(row.figure, row.answer) for row in rows if row.answer != "agrees"] == []
+        assert {row.figure for row in rows} > {"alignment_record", "alignment plain", "alignment dropout: device"}
 
 
 @pytest.mark.torch

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.compare.golden import STEPS, Check, Curve, Golden, golden_file, identity_of, read
+from flagperf.compare.golden import STEPS, golden_file, identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF, VENDORS, family_of, options
+from flagperf.contract.golden import Check, Curve, Golden, read
 from flagperf.errors import ConfigError
 
 CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})

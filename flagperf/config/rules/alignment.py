@@ -10,7 +10,7 @@ from typing import Any
 
 from flagperf.config.files.search_path import find
 from flagperf.config.files.user_path import user_path
-from flagperf.contract.alignment import RECORD, AlignmentRecord, command
+from flagperf.contract.alignment import RECORD, AlignmentRecord, command, files_of, recomputed
 from flagperf.contract.build import Where, build
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.identity import Identity
@@ -53,7 +53,28 @@ def alignment_record(config: Mapping[str, Any], folders: Sequence[Path], where: 
             allowed = f"{name}: {value}"
             given = f"{path}, {name}: {recorded}"
             raise ConfigError(problem, where=where(KEY), key=KEY, given=given, allowed=allowed, advice=advice)
+    _check_logs(path, record, where, advice)
     return dataclasses.asdict(record)
+
+
+def _check_logs(path: Path, record: AlignmentRecord, where: Where, advice: str) -> None:
+    """Refuse a record that does not follow from the curves and the logs beside it."""
+    try:
+        followed = recomputed(path.parent)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
+        reason = error.problem if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        problem = f"the record of the alignment cannot be recomputed from its logs: {reason}"
+        names = ", ".join(file.name for file in files_of(path.parent, list(record.curves)))
+        raise ConfigError(
+            problem, where=where(KEY), key=KEY, given=path.parent, allowed=f"a folder with {names}", advice=advice
+        ) from None
+    for field in dataclasses.fields(record):
+        stated, value = getattr(record, field.name), getattr(followed, field.name)
+        if stated != value:
+            problem = f"the record of the alignment does not follow from its logs: {field.name} differs"
+            given = f"{path}, {field.name}: {stated}"
+            allowed = f"{field.name}: {value}"
+            raise ConfigError(problem, where=where(KEY), key=KEY, given=given, allowed=allowed, advice=advice)
 
 
 def read(path: Path, where: Where, advice: str) -> AlignmentRecord:
