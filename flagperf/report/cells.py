@@ -37,7 +37,7 @@ _COLUMN_NOTES = {  # column → its meaning
     "cpus: processors and memory alone.",
 }
 _SPREAD_NOTE = "With several rounds: mean ± sample standard deviation."
-_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\))?|nan|-?inf")
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\)| \([\d.]+ %\))?|nan|-?inf")
 
 
 def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:

@@ -46,7 +46,7 @@ function losing(plot, at, text, step, box) {
   const right = at > (box.left + box.right) / 2;
   plot.append(line("lost", at, box.top, at, box.bottom));
   const place = { class: "lost", x: at + (right ? -5 : 5), y: box.top + 10, "text-anchor": right ? "end" : "start" };
-  plot.append(svg("text", place, `${text} at ${step}`));
+  plot.append(svg("text", place, T("{} at {}", text, step)));
 }
 
 /** Numbers in place of a plot in which each curve has one point. */
@@ -153,7 +153,7 @@ function spans(spec, width, figure) {
           svg("rect", shape),
           figure,
           plot,
-          `${name}: ${format(to - from)} s\nfrom ${format(from)} s to ${format(to)} s`,
+          `${name}: ${format(to - from)} s\n${T("from {} s to {} s", format(from), format(to))}`,
         ),
       );
     }
@@ -192,7 +192,7 @@ function intervals(spec, width, figure) {
   plot.append(svg("rect", { class: "shade", x: left, y: box.top, width: right - left, height: box.bottom - box.top }));
   plot.append(line("mark", x(0), box.top, x(0), box.bottom));
   spec.rows.forEach(({ name, word, at, low, high }, index) => {
-    const text = `${name}: ${format(at)} %, 95 % interval ${format(low)} % to ${format(high)} %: ${word}`;
+    const text = T("{}: {} %, 95 % interval {} % to {} %: {}", name, ...[at, low, high].map(format), translated(word));
     const drawn = svg(
       "g",
       { class: `interval ${word}` },

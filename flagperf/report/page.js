@@ -33,7 +33,7 @@ function keys(spec) {
   const all = named(spec);
   const others = all.filter(([index]) => index >= COLOURS).length;
   const shown = all.filter(([index]) => index < COLOURS);
-  return others ? [...shown, [COLOURS, `${others} other${others > 1 ? "s" : ""}`]] : shown;
+  return others ? [...shown, [COLOURS, T(others > 1 ? "{} others" : "{} other", others)]] : shown;
 }
 
 function named(spec) {
@@ -66,10 +66,10 @@ function legend(spec) {
 function summarise(spec) {
   if (spec.kind !== "lines") return spec.title;
   const ends = spec.series.map(
-    (series) => `${series.name} ends at ${format(series.points[series.points.length - 1][1])}`,
+    (series) => T("{} ends at {}", series.name, format(series.points[series.points.length - 1][1])),
   );
-  const lost = (spec.lost || []).map(([step, text]) => `${text} at ${spec.x} ${format(step)}`);
-  return `${spec.title}, ${spec.y} over ${spec.x}: ${[...ends, ...lost].join("; ")}`;
+  const lost = (spec.lost || []).map(([step, text]) => T("{} at {}", text, `${spec.x} ${format(step)}`));
+  return T("{}, {} over {}: {}", spec.title, spec.y, spec.x, [...ends, ...lost].join("; "));
 }
 
 const KINDS = { lines, spans, dots, intervals, scatter };
@@ -126,7 +126,7 @@ function sortable(table) {
     );
     table.tBodies[0].append(...(descending ? rows.reverse() : rows));
   };
-  const select = html("select", {}, html("option", { value: "" }, "the given order"));
+  const select = html("select", {}, html("option", { value: "" }, T("the given order")));
   heads.forEach((head, column) => {
     select.append(html("option", { value: column }, head.textContent));
     const button = html("button", { type: "button" }, ...head.childNodes);
@@ -139,7 +139,7 @@ function sortable(table) {
     if (select.value) sort(Number(select.value));
     else table.tBodies[0].append(...given);
   });
-  table.before(html("label", { class: "sorting" }, "Sort by", select));
+  table.before(html("label", { class: "sorting" }, T("Sort by"), select));
 }
 
 function compare(one, other) {
@@ -148,7 +148,7 @@ function compare(one, other) {
 }
 
 const charts = JSON.parse(document.getElementById("data").textContent);
-for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.place].map(chart));
+for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.place].map(inWords).map(chart));
 document.querySelectorAll("table:not(.list)").forEach(fitted);
 document.querySelectorAll("table:not(.beside, .list)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
 // A link to a job opens it.

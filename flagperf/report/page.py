@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import RATE, overlays, sweep_charts
 from flagperf.report.slow_ranks import slow_rank_lines
+from flagperf.report.texts import LANGUAGES, dictionary, of_page, of_scripts, strings
 from flagperf.results.restarts import Chains, chains
 from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import worst
 
 HERE = Path(__file__).parent
 SWEEP, SCALING, OVERLAY = "/sweep", "/scaling", "/overlay"  # elements for the plots of the run; no job is named so
-SCRIPTS = ("plot.js", "charts.js", "page.js")
+SCRIPTS = ("words.js", "plot.js", "charts.js", "page.js")
 
 NO_BREAK = "\u00a0"
 
@@ -102,14 +104,22 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["words"] = partial(_words, charts=charts)
     text = environment.get_template(template).render(
         version=__version__,
+        languages=LANGUAGES,
         style=(HERE / "page.css").read_text(encoding="utf-8"),
         scripts=[(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS],
         data=_embedded(charts),
         **values,
     )
     return plain(text)
+
+
+def _words(body: str, charts: Mapping[str, Sequence[Chart]]) -> Any:
+    """The texts of a page in each language but English, for words.js."""
+    texts = [*of_page(body), *strings(charts), *of_scripts(SCRIPTS)]
+    return _embedded({code: dictionary(code, texts) for code in LANGUAGES if code != "en"})
 
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
@@ -199,4 +209,4 @@ def _embedded(data: Mapping[str, Any]) -> Any:
     """JSON for a script element."""
     from markupsafe import Markup
 
-    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+    return Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"))

@@ -51,7 +51,7 @@ function places(spec, xs, width, x) {
   if (!spec.labels) return ticks(...xs, Math.max(2, width / 90)).map((value) => [value, format(value)]);
   let free = -Infinity;
   return spec.labels.flatMap(([value, label]) => {
-    const [text, half] = [clip(label, 90), Math.min(90, label.length * 6.4) / 2];
+    const [text, half] = [clip(label, 90), Math.min(90, wide(label) * 6.4) / 2];
     if (x(value) - half < free) return [];
     free = x(value) + half + 6;
     return [[value, text]];
@@ -61,7 +61,7 @@ function places(spec, xs, width, x) {
 /** An empty plot with its axes; `rows` names the lines of a plot without a y axis. */
 function frame(width, spec, xs, ys, rows) {
   const names = rows || ticks(...ys, 4).map(format);
-  const left = Math.min(Math.max(...names.map((name) => name.length)) * 6.4 + 12, width * 0.4);
+  const left = Math.min(Math.max(...names.map(wide)) * 6.4 + 12, width * 0.4);
   const height = rows ? rows.length * 26 + 56 : HEIGHT;
   const box = { left, right: width - 10, top: 18, bottom: height - 34 };
   const x = scale(xs, [box.left, box.right]);
@@ -86,9 +86,15 @@ function frame(width, spec, xs, ys, rows) {
   return { plot, x, y, box };
 }
 
+/** The length of a text in Latin letters; a Chinese character takes almost two. */
+const wide = (text) => [...text].reduce((sum, letter) => sum + (letter > "\u2e7f" ? 1.8 : 1), 0);
+
 function clip(text, width) {
   const most = Math.floor((width - 8) / 6.2);
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  if (wide(text) <= most) return text;
+  let end = text.length;
+  while (end && wide(text.slice(0, end)) > most - 1) end -= 1;
+  return `${text.slice(0, end)}…`;
 }
 
 const line = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });

@@ -12,16 +12,17 @@ from flagperf import __version__
 from flagperf.bundle.approval import SUFFIX
 from flagperf.plain import plain
 from flagperf.report.cells import number, percent
+from flagperf.report.texts import LANGUAGES, dictionary, of_scripts, sentences
 from flagperf.site.bundles import Bundle
 from flagperf.site.entries import PUBLISHED, Entry
-from flagperf.site.plots import charts
-from flagperf.site.texts import LANGUAGES, sentences, translator
+from flagperf.site.plots import charts, missing
+from flagperf.site.texts import translator
 
 HERE = Path(__file__).parent
 GENERATOR = "flagperf site"  # in each page: by this a folder is known as a site
 FOLDERS = {code: "" if code == "en" else f"{code}/" for code in LANGUAGES}
 FILTERS = ("case", "vendor", "product", "scale", "precision", "division", "verdict")  # fields of Entry
-PLOTS = ("plot.js", "charts.js", "page.js")  # of flagperf/report
+PLOTS = ("words.js", "plot.js", "charts.js", "page.js")  # of flagperf/report
 ORDER = ("VALID", "SUSPECT", "INVALID", "RUNNING", PUBLISHED)
 
 
@@ -43,7 +44,8 @@ class Pages:
         for page, entries in self._cases.items():
             plots = charts(entries, self._translate)
             data = {"plots": plots} if plots else {}
-            yield self._page(f"case/{page}.html", entries[0].case, PLOTS, data, entries=entries, plots=plots)
+            shown = {"entries": entries, "plots": plots, "missing": missing(entries, self._translate)}
+            yield self._page(f"case/{page}.html", entries[0].case, PLOTS, data, **shown)
         for bundle in self._bundles.values():
             yield self._page(f"bundle/{bundle.id}.html", bundle.run, (), {}, bundle=bundle, approval_suffix=SUFFIX)
 
@@ -89,10 +91,16 @@ class Pages:
             "path": path,
             "scripts": scripts,
             "data": _embedded(data),
+            "words": self._words,
             **values,
         }
         template = f"{path.partition('/')[0].removesuffix('.html')}.html.j2"
         return path, plain(self._environment.get_template(template).render(texts))
+
+    @cached_property
+    def _words(self) -> Any:
+        """The texts of the scripts."""
+        return _embedded({self._language: dictionary(self._language, of_scripts(PLOTS))})
 
     @cached_property
     def _environment(self) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 from flagperf.report.cells import number
 from flagperf.report.plots import Chart, Point, lines, scatter
+from flagperf.report.texts import Translate
 from flagperf.site.entries import Entry
-from flagperf.site.texts import Translate
 
 COSTS: dict[str, Callable[[Entry], float | None]] = {  # what less of is better, as a text of the site
     "energy of a sample [J]": lambda entry: entry.energy,
@@ -18,9 +18,29 @@ COSTS: dict[str, Callable[[Entry], float | None]] = {  # what less of is better,
 }
 
 
+WITHOUT = {  # cost → what a page says in place of its plot
+    "energy of a sample [J]": "No plot shows energy: it was measured in fewer than two rows.",
+    "price of an hour": "No plot shows the price: fewer than two rows have one.",
+}
+
+
 def charts(entries: Sequence[Entry], translate: Translate) -> list[Chart]:
     """The plots of a case. A plot needs two values on its x axis."""
     return [chart for chart in (*_against_costs(entries, translate), *_over_time(entries, translate)) if chart]
+
+
+def missing(entries: Sequence[Entry], translate: Translate) -> list[str]:
+    """A sentence for each plot that lacks figures."""
+    return [translate(text) for cost, text in WITHOUT.items() if len({at for _, at, _ in _known(entries, cost)}) < 2]
+
+
+def _known(entries: Sequence[Entry], cost: str) -> list[tuple[Entry, float, float]]:
+    """The rows that have a cost and a throughput, with both."""
+    return [
+        (entry, at, entry.rate)
+        for entry in entries
+        if entry.counts and entry.rate is not None and (at := COSTS[cost](entry)) is not None
+    ]
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[Point]:
@@ -33,15 +53,15 @@ def front(points: Sequence[tuple[float, float]]) -> list[Point]:
 
 
 def _against_costs(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart]:
-    for cost, value in COSTS.items():
-        known = [(entry, at, entry.rate) for entry in entries if entry.counts and (at := value(entry)) is not None]
-        points = [(at, rate) for _, at, rate in known if rate is not None]
+    for cost in COSTS:
+        known = _known(entries, cost)
+        points = [(at, rate) for _, at, rate in known]
         if len({at for at, _ in points}) < 2:
             continue
         names = [name for name, _ in Counter(entry.product for entry, _, _ in known).most_common()]
         shown: list[dict[str, Any]] = [
             {"series": names.index(entry.product), "x": at, "y": rate, "tip": _tip(entry, cost, at, translate)}
-            for (entry, _, _), (at, rate) in zip(known, points, strict=True)
+            for entry, at, rate in known
         ]
         title, axis = f"{translate('throughput')} – {translate(cost)}", translate("throughput")
         yield scatter(title, translate(cost), f"{axis} [{entries[0].unit}]", names, shown, front(points))

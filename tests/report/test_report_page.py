@@ -55,6 +55,38 @@ def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) ->
     assert (tab.evaluate("document.querySelectorAll('figure svg').length"), tab.problems()) == (plots, [])
 
 
+HEADINGS = "[...document.querySelectorAll('main h2')].map((heading) => heading.innerText)"
+LANGUAGES = "[document.documentElement.lang, ...[...document.querySelectorAll('.languages a')].map((a) => a.hidden)]"
+
+
+@pytest.mark.parametrize(
+    ("query", "headings", "languages"),
+    [
+        pytest.param("", ["Results", "Sweep", "Jobs over each other", "Jobs"], ["en", True, False], id="the browser's"),
+        pytest.param("?lang=zh", ["结果", "扫描", "各作业的曲线", "作业"], ["zh", False, True], id="Chinese"),
+        pytest.param(
+            "?lang=xx", ["Results", "Sweep", "Jobs over each other", "Jobs"], ["en", True, False], id="unknown"
+        ),
+    ],
+)
+def test_languages(tab: Page, html: Path, query: str, headings: list[str], languages: list[object]) -> None:
+    tab.open(html, query=query)
+    assert (tab.evaluate(HEADINGS), tab.evaluate(LANGUAGES), tab.problems()) == (headings, languages, [])
+
+
+def test_a_report_in_chinese(tab: Page, html: Path) -> None:
+    """Numbers keep their units, plots and their tips are translated, and nothing is wider than a phone."""
+    tab.open(html, query="?lang=zh", width=420)
+    tab.evaluate(OPEN)
+    tab.settle()
+    assert tab.evaluate(HIDDEN) == [420]
+    titles = tab.evaluate("[...document.querySelectorAll('#job1 figcaption')].map((title) => title.innerText)")
+    assert titles[:3] == ["损失", "评估的指标", "作业的吞吐量"]
+    (shape, *_) = tab.evaluate("[...document.querySelectorAll('svg [role=img]')].map((shape) => shape.ariaLabel)")
+    assert shape == "导入: 1 s\n从 0 s 到 1 s"
+    assert tab.evaluate("document.querySelector('.sorting').innerText").startswith("排序")
+
+
 def test_the_verdict_is_on_the_first_screen(tab: Page, html: Path) -> None:
     tab.open(html, height=500)
     bottom = tab.evaluate("document.querySelector('.headline').getBoundingClientRect().bottom")

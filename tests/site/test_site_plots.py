@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flagperf.site.entries import Entry
-from flagperf.site.plots import charts, front
+from flagperf.site.plots import WITHOUT, charts, front, missing
 
 
 def an_entry(**changed: object) -> Entry:
@@ -95,3 +95,16 @@ def test_the_products_with_most_points_have_the_first_colours() -> None:
     (chart,) = charts([an_entry(product=f"P{number // 2}", devices=1 + number) for number in range(1, 4)], str)
     assert chart["names"] == ["P1", "P0"]
     assert [point["series"] for point in chart["points"]] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("entries", "costs"),
+    [
+        pytest.param([an_entry(energy=1.0, price=1.0), an_entry(energy=2.0, price=2.0)], [], id="both"),
+        pytest.param([an_entry(energy=1.0), an_entry(energy=1.0)], [*WITHOUT], id="equal"),
+        pytest.param([an_entry(price=1.0), an_entry(price=2.0)], ["energy of a sample [J]"], id="no energy"),
+        pytest.param([an_entry(price=1.0), an_entry(price=2.0, rate=None)], [*WITHOUT], id="no throughput"),
+    ],
+)
+def test_a_page_names_the_plots_that_it_lacks(entries: list[Entry], costs: list[str]) -> None:
+    assert missing(entries, str) == [WITHOUT[cost] for cost in costs]
