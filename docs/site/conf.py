@@ -25,6 +25,7 @@ _toc = yaml.safe_load((FOLDER / "toc.yml").read_text(encoding="utf-8"))
 
 project = "flagperf"
 language = "zh_CN" if chinese else "en"
+locale_dirs = ["docs/site/locale"]
 extensions = ["myst_parser", "sphinx_external_toc"]
 exclude_patterns = ["**/.*", "**/build", "**/result", "tests", "flagperf", "benchmarks"]
 include_patterns = ["README.zh.md", "docs/zh/**.md"] if chinese else ["*.md", "docs/**.md", "vendors/**.md"]

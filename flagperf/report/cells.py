@@ -87,6 +87,14 @@ def rows(summaries: Sequence[Summary]) -> list[dict[str, str]]:
     return [{**cells, "case": ", ".join([cells["case"], *swept(job)])} for job in summaries for cells in [row(job)]]
 
 
+def shared_notes(rows: Sequence[Mapping[str, str]]) -> tuple[list[dict[str, str]], str]:
+    """The rows, without notes that all of them have, and a line with these notes; "" where the notes differ."""
+    first, *others = {row["notes"] for row in rows} or {ABSENT}
+    if len(rows) < 2 or others or first == ABSENT:
+        return [{**row} for row in rows], ""
+    return [{**row, "notes": ABSENT} for row in rows], f"Notes on all jobs: {first}"
+
+
 def swept(summary: Summary) -> list[str]:
     """The swept values of a job: "lr=0.1"."""
     return [f"{key}={value}" for key, value in (summary.results[0].sweep if summary.results else {}).items()]

@@ -51,18 +51,16 @@ function losing(plot, at, text, step, box) {
 
 /** Numbers in place of a plot in which each curve has one point. */
 function numbers(spec) {
-  return html(
-    "dl",
-    { class: "numbers" },
-    ...spec.numbers.map(({ name, value, note }) =>
-      html(
-        "div",
-        {},
-        html("dt", {}, spec.numbers.length > 1 ? name : note),
-        html("dd", {}, html("b", {}, value), spec.numbers.length > 1 ? ` ${note}` : ""),
-      ),
-    ),
-  );
+  const notes = new Set(spec.numbers.map(({ note }) => note));
+  const shared = notes.size === 1 ? [html("p", { class: "small" }, ...notes)] : [];
+  const one = ({ name, value, note }) =>
+    html(
+      "div",
+      {},
+      ...(spec.numbers.length > 1 ? [html("dt", {}, name)] : []),
+      html("dd", {}, html("b", {}, value), shared.length ? "" : ` ${note}`),
+    );
+  return html("div", {}, ...shared, html("dl", { class: "numbers" }, ...spec.numbers.map(one)));
 }
 
 /** An area from the left edge up to a place, with its label. */

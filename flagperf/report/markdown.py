@@ -33,7 +33,8 @@ class MarkdownReport:
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The text of report.md. The rows of its tables have links to the jobs."""
-    links, results = [f"#job{number}" for number in range(1, len(summaries) + 1)], cells.rows(summaries)
+    links = [f"#job{number}" for number in range(1, len(summaries) + 1)]
+    results, shared_notes = cells.shared_notes(cells.rows(summaries))
     blocks = [
         f"# {run_dir.resolve().name}",
         f"**{remarks.headline(summaries)}**",
@@ -43,6 +44,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         _known(results, links),
         cells.RATES_NOTE,
         cells.columns_note(results),
+        shared_notes,
         *_problems(summaries),
         *_sweep(summaries, links),
         *_scaling(summaries, links),

@@ -52,7 +52,8 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The text of report.html."""
-    keys, groups, results = cells.sweep_keys(summaries), scaling.scales(summaries), cells.rows(summaries)
+    keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
+    results, shared_notes = cells.shared_notes(cells.rows(summaries))
     logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
     jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
     of_run = {
@@ -73,6 +74,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         headlines=[(summary.name, headline(summary)) for summary in summaries] if len(summaries) <= FEW else [],
         rates_note=cells.RATES_NOTE,
         columns_note=cells.columns_note(results),
+        shared_notes=shared_notes,
         results=grid(results),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
         links=[f"#job{number}" for number in range(1, len(summaries) + 1)],

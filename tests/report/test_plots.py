@@ -155,3 +155,18 @@ def test_watched_chips_are_accelerators() -> None:
     watched = a_result(monitors={"nodes": {"a_noderank0": {"cpu": {"mean": 0.5}, "nvidia": {"devices": 8}}}})
     hosts = {"a_noderank0": {"host": "a", "devices": "none"}, "b_noderank1": {"host": "b", "devices": "none"}}
     assert [row["accelerators"] for row in host_rows(hosts, [watched])] == ["8", "–"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "left", "line"),
+    [
+        pytest.param(["a; b", "a; b"], ["–", "–"], "Notes on all jobs: a; b", id="equal"),
+        pytest.param(["a", "b"], ["a", "b"], "", id="different"),
+        pytest.param(["a", "–"], ["a", "–"], "", id="of one job"),
+        pytest.param(["–", "–"], ["–", "–"], "", id="none"),
+        pytest.param(["a"], ["a"], "", id="a single job"),
+    ],
+)
+def test_notes_of_all_jobs_stand_once(notes: list[str], left: list[str], line: str) -> None:
+    rows, shared = cells.shared_notes([{"notes": note} for note in notes])
+    assert ([row["notes"] for row in rows], shared) == (left, line)
