@@ -195,7 +195,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "LOCATED": {**dict.fromkeys(("compared", "module", "device"), _is_text), "operator": _is_mapping},
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
-        **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),
+        **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name", "frozen_checksum"), _is_text),
         "target": _is_mapping,
         "versions": _is_mapping,
         "ranks": _is_per_rank,

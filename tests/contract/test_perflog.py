@@ -92,6 +92,13 @@ def test_line_is_plain_json() -> None:
     )
 
 
+def test_the_end_of_a_training_with_adapters_can_be_read() -> None:
+    finished = {"converged": True, "frozen_checksum": "bafea0007e769983"}
+    event = parse(Event("FINISHED", finished).line())
+    assert event is not None
+    assert event.value == finished
+
+
 def test_mappings_of_any_kind() -> None:
     event = parse(Event("FINISHED", MappingProxyType({"target": MappingProxyType({"value": (1, 2)})})).line())
     assert event is not None
