@@ -7,7 +7,7 @@
 # make oldest-test, middle-test    run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
-# make check   lint, types, imports, licenses, shell, translations
+# make check   lint, types, imports, licenses, shell, Dockerfiles, translations
 # make docs    build the documentation site in English and Chinese: build/docs/index.html
 # make licenses   check that the licenses of all installed packages are allowed: build/licenses.txt
 # make release    make the files of a release in dist: wheel, source archive, list of packages (CycloneDX), hashes
@@ -88,6 +88,7 @@ check: $(DEV) licenses
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/deptry .
 	$(VENV)/bin/python docs/site/translations.py
+	$(VENV)/bin/hadolint --ignore DL3008 $$(find vendors -name Dockerfile)  # DL3008: Debian keeps no older versions
 	shellcheck .ci/run $$(find benchmarks cases flagperf tests vendors -name '*.sh')
 
 docs: $(DEV)

@@ -28,6 +28,8 @@ PROGRAMS = (
     "monitor_cost.py 60",
     "monitor_cost.py 60 ssh",
     "fabric.py 3",
+    "detection_cost.py",
+    "named_ranks.py 3",
     "step_cost.py 5",
     "throughput.py 4",
     "results_site.py 1000",

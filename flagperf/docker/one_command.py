@@ -25,6 +25,23 @@ def with_command(container: Container, options: ContainerOptions, argv: Sequence
     return owned(replace(container, name=name, argv=tuple(argv), mounts=mounts), this_owner())
 
 
+def give(
+    client: DockerClient, container: Container, options: ContainerOptions, folders: Sequence[str], owner: str
+) -> tuple[int, str]:
+    """Let root of a container give folders of the host to a user. Returns its exit status and its output.
+
+    Args:
+        container: has mounts of the folders, and an image with the command.
+        options: of the container.
+        owner: uid:gid. Root of a rootless daemon's containers is this user.
+    """
+    rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
+    mounts = tuple(mount for mount in container.mounts if mount.source in folders)
+    argv = ("chown", "-hR", "0:0" if rootless else owner, *(mount.target for mount in mounts))
+    command = with_command(replace(container, options=replace(options, user="0:0")), options, argv)
+    return run_to_end(client, replace(command, mounts=(*command.mounts, *mounts)))
+
+
 def run_to_end(client: DockerClient, container: Container) -> tuple[int, str]:
     """Run a container to its end, and remove it. Returns its exit status and its output."""
     try:

@@ -16,11 +16,12 @@ from flagperf.contract.command import Command
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
 from flagperf.docker.leftovers import container_states
-from flagperf.docker.one_command import remove, run_to_end, with_command
+from flagperf.docker.one_command import give, remove, run_to_end, with_command
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
 from flagperf.hosts.environment import parse_answer, query_argv
 from flagperf.hosts.leftovers import this_owner
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.container import owned, sdk_arguments
 from flagperf.plan.values import Container, NodePlan, Plan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from docker.errors import APIError
 
 SHORT = 10.0  # seconds
+OTHERS_FILES = script(__file__, "others_files.sh")
 
 T = TypeVar("T")
 
@@ -83,6 +85,22 @@ class DockerRuntime:
         created = await self._ask(lambda client: client.containers.create(**sdk_arguments(container)))
         self._created = True  # from now on this process must remove the container
         await self._ask(lambda _: created.start())
+
+    async def hand_over(self) -> None:
+        """Give the folders of the run to this user, where the container's user, mostly root, has made files in them."""
+        options = self.container.options
+        ours = (mount.source for mount in self.container.mounts if not mount.read_only)
+        folders = [folder for folder in ours if folder not in options.mounts]
+        owner = (await self.transport.run(shell(OTHERS_FILES, *folders), timeout=SHORT)).stdout.strip()
+        if not owner:
+            return
+        giving = partial(give, container=self.container, options=options, folders=folders, owner=owner)
+        try:
+            status, output = await self._ask(giving)
+        except HostError as error:
+            status, output = 1, error.problem
+        if status != 0:
+            log.warning("%s: files of the container stay another user's: %s", self.transport.host, output.strip())
 
     async def clean(self) -> None:
         """Remove the container and its keeper, if they exist."""

@@ -97,6 +97,13 @@ def sample_root(job: JobConfig, node: Node) -> str:
     return str(data_dir.parent if node.same_files else PurePosixPath(job.cluster.work_dir, "sample"))
 
 
+def data_dir_on(job: JobConfig, node: Node) -> str:
+    """The data folder of a host for ranks without a container."""
+    if is_sample_folder(job.config):
+        return str(PurePosixPath(sample_root(job, node), PurePosixPath(job.data_dir).name))
+    return node.data_dir or job.data_dir
+
+
 def option_mounts(options: ContainerOptions) -> tuple[Mount, ...]:
     """The mounts that the options ask for, as `source: target[:rw]`."""
     mounts = []

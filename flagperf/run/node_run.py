@@ -25,6 +25,7 @@ from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import CLEARED, clear_page_caches
 from flagperf.hosts.payload import send_code, send_secrets
 from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
+from flagperf.plan.container import data_dir_on
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 from flagperf.run import preflight
@@ -140,9 +141,9 @@ class NodeRun:
 
     async def _send_config(self) -> None:
         """Bring config.yaml and environment.sh. Without a container config.yaml has the host's own data folder."""
-        source, host_data_dir = self.folder.parent / CONFIG, self.node.node.data_dir
+        source, host_data_dir = self.folder.parent / CONFIG, data_dir_on(self.job, self.node.node)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
-            if host_data_dir and self.node.container is None:
+            if host_data_dir != self.job.data_dir and self.node.container is None:
                 yaml.safe_dump(moved(self.plan.config, self.job.data_dir, host_data_dir), file, sort_keys=False)
                 file.flush()
                 source = Path(file.name)
@@ -187,6 +188,7 @@ class NodeRun:
             if self.process is not None:
                 await self.process.stop()
                 with suppress(HostError):  # the training reports a lost host
+                    await self.runtime.hand_over()
                     await self._do("rm", "-rf", f"{self.node.log_dir}/{SCRATCH}")
         finally:
             await self._monitors.aclose()

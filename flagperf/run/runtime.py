@@ -43,6 +43,10 @@ class Runtime(Protocol):
         """Start the node's launch command. Its output goes to start_<framework>_task.log in the node's log folder."""
         ...
 
+    async def hand_over(self) -> None:
+        """Let the ended ranks' files belong to the user of the host."""
+        return
+
     async def clean(self) -> None:
         """Remove everything that this object made on the host, if anything. Also called after a failure."""
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,3 +99,25 @@ def test_a_rank_that_divides_the_work_is_killed(
     code, output = flagperf.wait()
     assert re.search(f"  failed  rank {rank} {HERE}signal SIGKILL, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_slow_and_late_rank_is_named_during_the_run_and_afterwards(tmp_path: Path) -> None:
+    """It needs twice as long from step 101 on, so that other work on the machine does not hide it."""
+    slow = ("task.rank=1", "task.share=1", "task.once=11")
+    flagperf = launch(tmp_path / "run", "model=slow", f"data_dir={tmp_path}", *slow)
+    code, output = flagperf.wait()
+    assert code == 0, output
+    (job,) = flagperf.folder.glob("slow-*")
+    result = json.loads((job / "round1" / "result.json").read_text())
+    ((slow,), (late,)) = result["slow_ranks"], result["late_ranks"]
+    assert (slow["rank"], slow["host"], 81 <= slow["first_step"] <= 111) == (1, HOST, True)
+    assert (late["rank"], late["host"], late["seconds"] > 5) == (1, HOST, True)
+    during, _, _ = flagperf.run_log().partition("]stop ")
+    report = (flagperf.folder / "report.md").read_text()
+    slow_rank = f"rank 1 on {HOST} is slow: its own part of a step took "
+    not_arrived, waited_for = f"rank 1 on {HOST} has not arrived in ", f"s for rank 1 on {HOST}, in steps 91 to 100"
+    assert [text in during for text in (slow_rank, not_arrived, waited_for)] == [True] * 3
+    assert [text in output for text in (slow_rank, not_arrived, waited_for)] == [True] * 3
+    assert [text in report for text in (slow_rank, waited_for)] == [True] * 2
