@@ -21,6 +21,7 @@ from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
+from flagperf.trainer.pytorch.by_version import plain_attention
 from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.device import device_name, open_device
 from flagperf.trainer.pytorch.differences import tensors
@@ -181,7 +182,7 @@ def locate(config: Mapping[str, Any]) -> dict[str, Any]:
         **(first_difference(host, there, batch) or {"compared": ""}),
     }
     again, operators = Side(config, settings, HOST, world), Operators(device, config["vendor"]["plugin"])
-    with operators:
+    with plain_attention(), operators:  # the host's fused attention is an operator that no device has
         again.loss(batch).backward()  # type: ignore[no-untyped-call]
         again.optimizer.step()
     return {**located, "operator": operators.first}
