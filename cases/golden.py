@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 import flagperf
-from cases.golden_bands import FACTOR, as_lists, bands, deviations, last_width, reference_of, rounded
+from cases.golden_bands import FACTOR, as_lists, bands, deviations, reference_of, rounded, widths
 from cases.golden_trainings import REFERENCE, REORDERED, ROUNDED, SPLIT, Trainings, forked, prepare, versions
 from cases.statements import write_files
-from flagperf.compare.golden import ALWAYS, clipping, identity_of
+from flagperf.compare.golden import ALWAYS, STEPS, clipping, identity_of
 from flagperf.config.compose import compose
 from flagperf.contract.golden import Curve
 from flagperf.contract.leaves import leaves
@@ -45,9 +45,10 @@ class Recording:
     @classmethod
     def of(cls, case: str, sets: Sequence[str], folders: Sequence[Path]) -> Recording:
         """The curve of a case that a training with further overrides gives."""
-        given = [f"model={case}", *ALWAYS, *sets]
+        words = list({word.partition("=")[0]: word for word in (*ALWAYS, *sets)}.values())  # the last of a key counts
+        given = [f"model={case}", *words]
         limit = clipping(compose(given, list(folders)).config)
-        return cls([*ALWAYS, *sets, *limit], compose([*given, *limit], list(folders)).config)
+        return cls([*words, *limit], compose([*given, *limit], list(folders)).config)
 
     def train(self, *ways: Any) -> None:
         """Train in these ways, where that has not been done."""
@@ -69,41 +70,50 @@ class Recording:
 def text(case: str, folders: Sequence[Path] = ()) -> str:
     """The content of a case's file."""
     prepare(Recording.of(case, [], folders).config)
-    lr, widths, plain = calm(case, folders)
+    tried = calm(case, folders)
+    lr, plain = tried[-1].lr, tried[-1].recording
     recordings = {"plain": plain}
+    if lr and (first := first_steps(case, tried[0].recording, folders)):
+        recordings["optimizer"] = first
     if dropouts := dropouts_of(case, folders):
         recordings["dropout"] = Recording.of(case, [*lr, *dropouts], folders)
     for name, recording in recordings.items():
-        recording.train(REFERENCE, *REORDERED, *ROUNDED, *([SPLIT] if name == "plain" else []))
+        recording.train(REFERENCE, *REORDERED, *ROUNDED, *([SPLIT] if name != "dropout" else []))
     content = {
         "case": case,
         "revision": plain.config["revision"],
         "software": {"flagperf": flagperf.__version__, **versions()},
         "factor": FACTOR,
-        "last_widths": widths,
+        "last_widths": {float(attempt.recording.config["lr"]): attempt.width for attempt in tried},
         "curves": {name: recording.content() for name, recording in recordings.items()},
     }
     return HEADER.format(case=case) + yaml.dump(content, Dumper=Dumper, sort_keys=False, width=84)
 
 
-def calm(case: str, folders: Sequence[Path]) -> tuple[list[str], dict[float, float], Recording]:
-    """The largest lr with which roundings do not grow over the steps.
+class Attempt(NamedTuple):
+    """Trainings with a learning rate."""
 
-    Returns:
-        The override; lr → width of the loss's band in fp32 at the last step, as a share of the loss; and the recording.
+    lr: list[str]  # the override of the learning rate; empty: that of the case
+    recording: Recording
+    width: float  # of the band of the loss in fp32 at the last step, as a share of the loss
+
+
+def calm(case: str, folders: Sequence[Path]) -> list[Attempt]:
+    """The attempts up to the largest lr with which roundings do not grow over the steps.
 
     Raises:
         RuntimeError: the roundings grow with each lr.
     """
-    widths: dict[float, float] = {}
+    attempts: list[Attempt] = []
     for divisor in DIVISORS:
         lr_of_case = Recording.of(case, [], folders).config["lr"]
-        sets = [f"lr={lr_of_case / divisor:.6g}"] if divisor > 1 else []
-        recording = Recording.of(case, sets, folders)
-        widths[float(recording.config["lr"])] = width = max(_growing(recording))
-        if width < WIDEST:
-            return sets, widths, recording
-    raise RuntimeError(f"{case}: the band of fp32 is too wide with each lr: {widths}")
+        lr = [f"lr={lr_of_case / divisor:.6g}"] if divisor > 1 else []
+        recording = Recording.of(case, lr, folders)
+        attempts.append(Attempt(lr, recording, rounded(max(_growing(recording)), 3)))
+        if attempts[-1].width < WIDEST:
+            return attempts
+    tried = {attempt.recording.config["lr"]: attempt.width for attempt in attempts}
+    raise RuntimeError(f"{case}: the band of fp32 is too wide with each lr: {tried}")
 
 
 def _growing(recording: Recording) -> Iterator[float]:
@@ -111,9 +121,23 @@ def _growing(recording: Recording) -> Iterator[float]:
     recording.train(REFERENCE)
     for way in REORDERED:
         recording.train(way)
-        yield rounded(last_width(recording.trainings), 3)
-        if last_width(recording.trainings) >= WIDEST:
+        yield widths(recording.trainings)[-1]
+        if widths(recording.trainings)[-1] >= WIDEST:
             return
+
+
+def first_steps(case: str, whole: Recording, folders: Sequence[Path]) -> Recording | None:
+    """As many steps with the lr of the case as roundings grow little; None: not even two.
+
+    Args:
+        whole: the trainings with this lr.
+    """
+    steps = next((step for step, width in enumerate(widths(whole.trainings)) if width >= WIDEST), STEPS)
+    for count in range(steps, 1, -1):  # another number of steps may give another schedule
+        recording = Recording.of(case, [f"max_steps={count}", f"eval_interval_steps={count}"], folders)
+        if max(_growing(recording)) < WIDEST:
+            return recording
+    return None
 
 
 def dropouts_of(case: str, folders: Sequence[Path]) -> list[str]:

@@ -41,11 +41,11 @@ def band(curve: Curve, others: Sequence[Curve]) -> Curve:
     return Curve(list(widths("loss")), list(widths("grad_norm")), metrics)
 
 
-def last_width(trainings: Trainings) -> float:
-    """Width of the loss's band in fp32 at the last step, as a share of the loss."""
+def widths(trainings: Trainings) -> list[float]:
+    """Width of the loss's band in fp32 at each step, as a share of the loss."""
     curve = reference_of(trainings)
     others = [other for way, other in same_mathematics(trainings) if way.precision == "fp32"]
-    return band(curve, others).loss[-1] / max(abs(curve.loss[-1]), 1e-12)
+    return [width / max(abs(loss), 1e-12) for width, loss in zip(band(curve, others).loss, curve.loss)]
 
 
 def reference_of(trainings: Trainings) -> Curve:
