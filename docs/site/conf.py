@@ -7,11 +7,13 @@ the source folder is the repository. The tag `zh` selects the Chinese pages, whi
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from pathlib import Path
 
 import jieba
 import yaml
+from sphinx.application import Sphinx
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -64,3 +66,15 @@ html_sidebars = {
     ]
 }
 html_context = {"chinese": chinese}
+
+CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
+LINE_END = re.compile(f"(?<={CHINESE})\n *(?={CHINESE})")  # a browser shows it as a space, which Chinese does not have
+
+
+def setup(app: Sphinx) -> None:
+    """Join the lines of Chinese paragraphs."""
+    app.connect("source-read", _join)
+
+
+def _join(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = LINE_END.sub("", source[0])

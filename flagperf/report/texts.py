@@ -34,6 +34,8 @@ class Form(NamedTuple):
     """A kind of sentence."""
 
     english: str
+    first: str  # before the first gap
+    last: str  # after the last gap
     pattern: re.Pattern[str]
     translation: str
 
@@ -49,8 +51,8 @@ class Form(NamedTuple):
 
     def match(self, text: str) -> re.Match[str] | None:
         """The match of a whole text."""
-        first, *_, last = self.english.split(GAP)
-        return self.pattern.fullmatch(text) if text.startswith(first) and text.endswith(last) else None
+        ends = text.startswith(self.first) and text.endswith(self.last)
+        return self.pattern.fullmatch(text) if ends else None
 
 
 @cache
@@ -107,8 +109,9 @@ class _Sentences:
 
 
 def _form(english: str, translation: str) -> Form:
+    first, *_, last = english.split(GAP)
     pattern = re.escape(english).replace(re.escape(GAP), "(.*?)")
-    return Form(english, re.compile(pattern, re.DOTALL), translation)
+    return Form(english, first, last, re.compile(pattern, re.DOTALL), translation)
 
 
 def _split(text: str, separator: str) -> list[str]:

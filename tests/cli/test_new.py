@@ -117,6 +117,13 @@ def commands(page: Path, folder: Path) -> list[str]:
             path.parent.mkdir(parents=True)
             path.write_text(block)
         elif not language:
-            words = [line for line in block.splitlines() if re.match(r"(flagperf|PATH=|PYTHONPATH=)", line)]
+            words = [line for line in block.splitlines() if re.match(r"(flagperf|eval|PATH=|PYTHONPATH=)", line)]
             lines_ += [line for line in words if "<TAB>" not in line]
     return lines_
+
+
+@pytest.mark.parametrize("page", ["docs/start/operator.md", "docs/zh/start/operator.md"])
+def test_the_page_names_the_command_of_make_run(page: str) -> None:
+    """`make run` installs flagperf, which needs a network; other tests train."""
+    (command,) = re.findall(r"^run:.*\n\t\S*/(flagperf .*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert f"`{command}`" in (ROOT / page).read_text(encoding="utf-8")

@@ -123,7 +123,7 @@ def test_the_page_of_a_bundle(site: Path) -> None:
 
 def test_a_published_row(site: Path) -> None:
     shown = text_of(site / "case/bert.html")
-    assert "bert nvidia A100 1x8 amp_fp16 – published, not verified 599 sequences/s" in shown
+    assert "bert nvidia A100 1x8 amp_fp16 published, not verified 599 sequences/s" in shown
 
 
 # ---------------------------------------------------------------- refusals
