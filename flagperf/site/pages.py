@@ -64,11 +64,11 @@ class Pages:
 
     def _side(self, entry: Entry) -> dict[str, Any]:
         """A column of the comparison."""
+        translate, sentence = self._translate, sentences(self._language)
         identity = {key: getattr(entry, key) for key in FILTERS}
-        texts = {**identity, "verdict": self._translate(entry.verdict), "day": entry.day}
-        figures = [{"name": self._translate(name), "text": text} for name, text in texts.items()]
-        sentence = sentences(self._language)
-        figures += [{"name": self._translate(f.name), "text": sentence(f.text), "value": f.value} for f in entry.figures]
+        texts = {**identity, "verdict": translate(entry.verdict), "day": entry.day}
+        figures = [{"name": translate(name), "text": text} for name, text in texts.items()]
+        figures += [{"name": translate(f.name), "text": sentence(f.text), "value": f.value} for f in entry.figures]
         figures += [{"name": name, "text": version} for name, version in entry.versions]
         href = f"bundle/{entry.bundle}.html" if entry.bundle else ""
         subtitle = f"{entry.product} {entry.scale}, {entry.precision}"
