@@ -1,6 +1,6 @@
 """flagperf predict: memory and time of a training before it runs
 
-usage: flagperf predict [OVERRIDES…] [-m] [probe=FILE] [json=FILE] [html=FILE] [operators=FILE]
+usage: flagperf predict [OVERRIDES…] [-m] [probe=FILE] [measured=FOLDER] [json=FILE] [html=FILE] [operators=FILE]
 
 One optimizer step of the case is traced without a device, on this machine. docs/predict.md explains the figures.
 
@@ -10,6 +10,7 @@ words:
              with nnodes and without nproc, a node has the devices_per_node of the product
              parallel=auto chooses the fastest mesh that fits
   probe=FILE use the figures in the probe.json of probe=alone (devices) or probe=fabric (links); both may be given
+  measured=FOLDER  show the throughput of a run of the same case beside the prediction; may be given several times
   json=FILE  write all figures to a file, too
   operators=FILE  write the operators of the step as a table for probe=operators, a FILE.yaml
   html=FILE  write a page with tables and plots of the scales
@@ -22,6 +23,7 @@ examples:
   flagperf predict -m model=llama3_8b vendor=nvidia hardware=H100 nnodes=1,16,128,512 parallel.mesh.tp=1,8
   flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=16 parallel=auto
   flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=16 probe=result/probe20260101-120000/probe.json
+  flagperf predict -m model=resnet50 vendor=nvidia hardware=A100 nproc=1,8 measured=result/run20260101-120000
 
 exit codes: 0, 2, 4
 """
@@ -50,10 +52,13 @@ from flagperf.predict.memory import Fit, Margin
 from flagperf.predict.operator_table import operator_table
 from flagperf.predict.scaling import Scale, scale_of
 from flagperf.predict.times import figures_of
+from flagperf.report.files import read_jobs
+from flagperf.report.measured_scales import Measured, measured_scales
 from flagperf.report.prediction import (
     NOTE,
     class_rows,
     conclusions,
+    measured_lines,
     message_rows,
     prediction_page,
     scale_rows,
@@ -66,20 +71,19 @@ from flagperf.run.console import print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
 from flagperf.run.ways_to_fit import PER_RANK, changes_of, ways_to_fit
 
-JSON, HTML, PROBE, OPERATORS = "json=", "html=", "probe=", "operators="
+FILES = ("json", "html", "probe", "operators", "measured")  # words with a file or folder
 PRODUCT = ("model=", "vendor=", "hardware=")
 
 
 def main(options: argparse.Namespace) -> int:
     """Predict each job, and print one job in full or several as a table."""
-    files = [word.removeprefix(JSON) for word in options.arguments if word.startswith(JSON)]
-    pages = [word.removeprefix(HTML) for word in options.arguments if word.startswith(HTML)]
-    probes = [read_probe(Path(word.removeprefix(PROBE))) for word in options.arguments if word.startswith(PROBE)]
-    tables = [word.removeprefix(OPERATORS) for word in options.arguments if word.startswith(OPERATORS)]
-    overrides = [word for word in options.arguments if not word.startswith((JSON, HTML, PROBE, OPERATORS))]
+    given = {name: [Path(word.partition("=")[2]) for word in _words(options, name)] for name in FILES}
+    overrides = [word for word in options.arguments if word.partition("=")[0] not in FILES]
+    probes = [read_probe(path) for path in given["probe"]]
     jobs = _jobs(overrides, options)
     if not jobs:
         raise NoValidCaseError("no case is left to predict")
+    measured = _measured(given["measured"], jobs[0])
     predictions = predict(jobs, changes_of(jobs[0]) if len(jobs) == 1 else [])
     if len(jobs) > 1:
         print_several(jobs, predictions)
@@ -88,16 +92,27 @@ def main(options: argparse.Namespace) -> int:
     else:
         print_single(predictions[0])
     scales = [_scale(prediction, probes) for prediction in predictions if isinstance(prediction, Prediction)]
-    print_times(scales)
-    for file in pages:
+    print_times(scales, measured)
+    for file in given["html"]:
         name = f"{jobs[0].case} on {jobs[0].hardware.name}"
-        print(write_atomically(Path(file), prediction_page(name, scales)))
-    for file in tables:
-        print(_write_table(Path(file), predictions))
-    for file in files:
+        print(write_atomically(file, prediction_page(name, scales, measured)))
+    for file in given["operators"]:
+        print(_write_table(file, predictions))
+    for file in given["json"]:
         records = [as_record(job, prediction) for job, prediction in zip(jobs, predictions, strict=True)]
-        print(write_json({"jobs": records}, Path(file)))
+        print(write_json({"jobs": records}, file))
     return 0
+
+
+def _words(options: argparse.Namespace, name: str) -> list[str]:
+    """The words of the command line that give a value to a name."""
+    return [word for word in options.arguments if word.startswith(f"{name}=")]
+
+
+def _measured(folders: Sequence[Path], job: JobConfig) -> list[Measured]:
+    """The throughputs of runs, which must be of the job's case."""
+    summaries = [summary for folder in folders for summary in read_jobs(folder)]
+    return measured_scales(summaries, job.config) if folders else []
 
 
 def _write_table(file: Path, predictions: Sequence[Prediction | FlagperfError]) -> Path:
@@ -150,16 +165,18 @@ def _scale(prediction: Prediction, probes: Sequence[tuple[Sequence[ProbedDevice]
     return scale_of(prediction.trace, config, figures_of(config, devices, curves), fit.needed, fit.memory)
 
 
-def print_times(scales: Sequence[Scale]) -> None:
-    """Print the times and messages of one job, or a table of several."""
+def print_times(scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> None:
+    """Print the times and messages of one job, or a table of several; and the throughputs of runs."""
     if len(scales) == 1:
         (scale,) = scales
         for line in time_lines(scale):
             print(line)
         _print_table(class_rows(scale.times.classes(fused=False)) if scale.times else [])
         _print_table(message_rows(scale))
+        for line in measured_lines(scale, measured):
+            print(line)
     elif scales:
-        _print_table(scale_rows(scales))
+        _print_table(scale_rows(scales, measured))
         for line in [*conclusions(scales), NOTE]:
             print(line)
 

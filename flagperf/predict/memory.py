@@ -10,6 +10,8 @@ from flagperf.contract.hardware import GIB
 from flagperf.contract.trace import Trace
 
 Verdict = Literal["fits", "tight", "does not fit"]
+FURTHER = 16  # times the largest size, where nothing tells how far the limit is
+CLOSE = 0.01  # share of a batch
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,26 @@ class Fit:
         return "fits" if self.needed <= self.memory else "tight" if self.tensors <= self.memory else "does not fit"
 
 
-def largest_batch(first: Trace, second: Trace, config: Mapping[str, Any]) -> int | None:
-    """The largest batch of a device that fits, on the line through traces of two batch sizes.
+def next_batch(needed: Mapping[int, float], memory: float) -> int:
+    """The batch size up to which a step fits, on a line through two sizes: those around the limit, else the nearest.
 
-    Returns:
-        0 where no sample fits; None where nobody knows the memory of the product.
+    The memory of a step is a convex function of its batch: the largest of several straight lines, such as those of the
+    optimizer and of the activations. So a result between two sizes fits, and one outside of them is an upper bound.
+
+    Args:
+        needed: GiB by batch size, of two sizes or more.
+        memory: GiB of a device.
     """
-    memory = Fit.of(first, config).memory
-    if memory is None:
-        return None
-    (small, low), (large, high) = sorted((trace.case.batch_size, trace.memory.total / GIB) for trace in (first, second))
-    of_sample = (high - low) / (large - small)
-    room = Margin.of(config).tensors(memory) - low
-    return max(0, small + int(room // of_sample)) if of_sample > 0 else None
+    sizes = sorted(needed)
+    at = min(max(1, sum(needed[size] <= memory for size in sizes)), len(sizes) - 1)
+    low, high = sizes[at - 1], sizes[at]
+    of_sample = (needed[high] - needed[low]) / (high - low)
+    if of_sample <= 0:  # the peak does not depend on such small batches
+        return FURTHER * high
+    return max(0, low + int((memory - needed[low]) // of_sample))
+
+
+def settled(needed: Mapping[int, float], memory: float, size: int) -> bool:
+    """Whether a trace of this size would tell nothing new."""
+    fitting = max((known for known, gib in needed.items() if gib <= memory), default=0)
+    return size == 0 or size in needed or abs(size - fitting) <= CLOSE * fitting

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from flagperf.predict.roofline import ClassTime
 from flagperf.predict.scaling import Scale, efficiency, fastest, smallest
 from flagperf.report.cells import ABSENT, number, percent
+from flagperf.report.measured_scales import Measured
 from flagperf.report.page import grid, render
 from flagperf.report.plots import Chart, Point, lines
 
@@ -19,8 +20,8 @@ NOTE = (
 )
 
 
-def scale_rows(scales: Sequence[Scale]) -> list[dict[str, str]]:
-    """A line a scale."""
+def scale_rows(scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> list[dict[str, str]]:
+    """A line a scale. `measured`: runs, for a column with those of the same nodes and mesh."""
     return [
         {
             "scale": f"{scale.nnodes}x{scale.nproc}",
@@ -35,9 +36,17 @@ def scale_rows(scales: Sequence[Scale]) -> list[dict[str, str]]:
             "eager, no overlap": number(scale.rate(fused=False, overlap=False)),
             "MFU": percent(scale.mfu()),
             "efficiency": percent(efficiency(scale, scales)),
+            **({"measured": _measured(scale, measured)} if measured else {}),
         }
         for scale in scales
     ]
+
+
+def _measured(scale: Scale, measured: Sequence[Measured]) -> str:
+    """What runs of this scale reached, in samples/s."""
+    alike = (scale.nnodes, scale.nproc, scale.mesh)
+    rates = [number(run.rate) for run in measured if (run.nnodes, run.nproc, run.mesh) == alike]
+    return ", ".join(rates) or ABSENT
 
 
 def _milliseconds(scale: Scale) -> str:
@@ -58,6 +67,18 @@ def time_lines(scale: Scale, unit: str = "samples/s") -> Iterator[str]:
             f"MFU at most {percent(scale.mfu(fused=fused))}"
         )
     yield f"The figures of the product are from {scale.source}. MFU counts the operations of the traced step."
+
+
+def measured_lines(scale: Scale, measured: Sequence[Measured]) -> Iterator[str]:
+    """What each run reached; beside the bounds where the run has the nodes and the mesh of the prediction."""
+    for run in measured:
+        text = f"measured on {run.nnodes} x {run.nproc} devices: {number(run.rate)} samples/s"
+        alike = (run.nnodes, run.nproc, run.mesh) == (scale.nnodes, scale.nproc, scale.mesh)
+        rates = [scale.rate(fused=fused) for fused in (False, True)]
+        if alike and None not in rates:
+            eager, fused = (percent(run.rate / rate) for rate in rates if rate)
+            text += f", {eager} of the eager bound, {fused} of the fused bound"
+        yield text
 
 
 def class_rows(classes: Sequence[ClassTime]) -> list[dict[str, str]]:
@@ -106,8 +127,8 @@ def _sides(scale: Scale) -> str:
     return ", ".join(f"{side}={size}" for side, size in scale.mesh.shown.items())
 
 
-def scale_charts(scales: Sequence[Scale], measured: Sequence[Point] = ()) -> list[Chart]:
-    """Throughput and efficiency over devices, a curve for each tp; `measured`: points [devices, samples/s]."""
+def scale_charts(scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> list[Chart]:
+    """Throughput and efficiency over devices, a curve for each tp; `measured`: runs, each of them a point."""
     tps = sorted({scale.mesh.tp for scale in scales})
     rates: dict[str, list[Point]] = {f"at most, tp={tp}": [] for tp in tps}
     shares: dict[str, list[Point]] = {f"tp={tp}": [] for tp in tps}
@@ -116,21 +137,20 @@ def scale_charts(scales: Sequence[Scale], measured: Sequence[Point] = ()) -> lis
         if rate is not None and share is not None:
             rates[f"at most, tp={scale.mesh.tp}"].append([float(scale.devices), rate])
             shares[f"tp={scale.mesh.tp}"].append([float(scale.devices), 100 * share])
+    points: list[Point] = [[float(run.devices), run.rate] for run in measured]
     charts = [
-        lines(
-            "Predicted throughput", "devices", "samples/s", {**rates, "measured": list(measured)}, zero=True, dots=True
-        ),
+        lines("Predicted throughput", "devices", "samples/s", {**rates, "measured": points}, zero=True, dots=True),
         lines("Predicted efficiency", "devices", "% of the fewest nodes", shares, zero=True, dots=True),
     ]
     return [chart for chart in charts if chart]
 
 
-def prediction_page(name: str, scales: Sequence[Scale], measured: Sequence[Point] = ()) -> str:
+def prediction_page(name: str, scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> str:
     """The scales as an HTML page: tables and plots.
 
     Args:
         name: the case and the product.
-        measured: points [devices, samples/s].
+        measured: runs of the same case, in the plot and in the table.
     """
     sending = [scale for scale in scales if scale.messages]
     return render(
@@ -138,7 +158,7 @@ def prediction_page(name: str, scales: Sequence[Scale], measured: Sequence[Point
         {ELEMENT: scale_charts(scales, measured)},
         name=name,
         conclusions=list(conclusions(scales)),
-        scales=grid(scale_rows(scales)),
+        scales=grid(scale_rows(scales, measured)),
         steps=[(f"{scale.nnodes}x{scale.nproc}, {_sides(scale)}", grid(message_rows(scale))) for scale in sending],
         place=ELEMENT,
         note=NOTE,

@@ -14,10 +14,11 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.trace import Trace
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.plan.plan import OWN_CODE, make_plan
-from flagperf.predict.memory import Fit, largest_batch
+from flagperf.predict.memory import Fit, next_batch, settled
 from flagperf.predict.tracing import Tracer, Untraced, cache_folder
 
 BATCH, MICRO_STEPS = "train_batch_size", "gradient_accumulation_steps"
+TRIES = 4  # traces for the largest batch
 
 
 @dataclass(frozen=True)
@@ -96,27 +97,23 @@ def predict(jobs: Sequence[JobConfig], changes: Sequence[Mapping[str, Any]] = ()
     ]  # of each job, the one of another batch size first
     possible = [variant for group in variants for _, variant in group if isinstance(variant, JobConfig)]
     answers = traces([*jobs, *possible])
-    by_job = dict(zip(map(id, possible), answers[len(jobs) :], strict=True))
-    return [_prediction(*each, by_job) for each in zip(jobs, answers[: len(jobs)], variants, strict=True)]
+    firsts, by_job = answers[: len(jobs)], dict(zip(map(id, possible), answers[len(jobs) :], strict=True))
+    seconds = [by_job.get(id(other_batch)) for (_, other_batch), *_ in variants]
+    largest = largest_batches(jobs, list(zip(firsts, seconds, strict=True)))
+    return [_prediction(*each, by_job) for each in zip(jobs, firsts, largest, variants, strict=True)]
 
 
 def _prediction(
     job: JobConfig,
     first: Trace | Untraced,
+    largest: int | None,
     variants: Sequence[tuple[Mapping[str, Any], JobConfig | ConfigError]],
     by_job: Mapping[int, Trace | Untraced],
 ) -> Prediction | FlagperfError:
     if isinstance(first, Untraced):
         return untraced(first)
-    (_, other_batch), *effects = variants
-    second = by_job.get(id(other_batch))
-    return Prediction(
-        job,
-        first,
-        Fit.of(first, job.config),
-        largest_batch(first, second, job.config) if isinstance(second, Trace) else None,
-        tuple(effect_of(change, variant, by_job.get(id(variant))) for change, variant in effects),
-    )
+    effects = tuple(effect_of(change, variant, by_job.get(id(variant))) for change, variant in variants[1:])
+    return Prediction(job, first, Fit.of(first, job.config), largest, effects)
 
 
 def untraced(answer: Untraced) -> FlagperfError:
@@ -150,14 +147,75 @@ def largest_that_fits(job: JobConfig) -> int | None:
     if isinstance(other, ConfigError):
         return None
     first, second = traces([job, other])
-    return largest_batch(first, second, job.config) if isinstance(first, Trace) and isinstance(second, Trace) else None
+    return largest_batches([job], [(first, second)])[0]
+
+
+def largest_batches(
+    jobs: Sequence[JobConfig], answers: Sequence[tuple[Trace | Untraced, Trace | Untraced | None]]
+) -> list[int | None]:
+    """The largest batch of each job that fits; None: unknown.
+
+    A line through two sizes names a size, and a trace of this size confirms it or gives another line.
+
+    Args:
+        answers: of each job, the traces of two batch sizes.
+    """
+    searches = [_Search.of(job, *pair) for job, pair in zip(jobs, answers, strict=True)]
+    for _ in range(TRIES):
+        tried = [(search, variant) for search in searches if search and (variant := search.next())]
+        if not tried:
+            break
+        for (search, _), answer in zip(tried, traces([variant for _, variant in tried]), strict=True):
+            search.add(answer)
+    return [None if search is None else search.largest for search in searches]
+
+
+@dataclass
+class _Search:
+    """The search for the largest batch of a job."""
+
+    job: JobConfig
+    needed: dict[int, float]  # GiB of a device by batch size
+    memory: float
+    ended: bool  # no more traces: the line tells
+    largest: int = 0
+
+    @classmethod
+    def of(cls, job: JobConfig, first: Trace | Untraced, second: Trace | Untraced | None) -> _Search | None:
+        """None: there is nothing to search with."""
+        memory = Fit.of(first, job.config).memory if isinstance(first, Trace) else None
+        if memory is None or not isinstance(first, Trace) or not isinstance(second, Trace):
+            return None
+        search = cls(job, {}, memory, ended=first.case.how == "values")  # real steps take minutes
+        search.add(first)
+        search.add(second)
+        return search
+
+    def add(self, answer: Trace | Untraced) -> None:
+        """A trace of another size."""
+        if isinstance(answer, Untraced):
+            self.ended = True
+            return
+        self.needed[answer.case.batch_size] = Fit.of(answer, self.job.config).needed
+        if len(self.needed) > 1:
+            self.largest = next_batch(self.needed, self.memory)
+
+    def next(self) -> JobConfig | None:
+        """The job with the size to trace next; None: the search has ended."""
+        if self.ended or settled(self.needed, self.memory, self.largest):
+            return None
+        variant = changed(self.job, _with_batch(self.job, self.largest))
+        return variant if isinstance(variant, JobConfig) else None
 
 
 def _other_batch(job: JobConfig) -> Mapping[str, Any]:
-    """A second size, to draw a line through both. The micro steps stay: several hold whole gradients, one does not."""
-    size = job.train_batch_size
-    micro_steps = job.config[MICRO_STEPS]
-    return {BATCH: size // 2 if size > 1 else 2, GLOBAL: None, MICRO_STEPS: micro_steps, "division": "open"}
+    """A second size, to draw a line through both."""
+    return _with_batch(job, job.train_batch_size // 2 if job.train_batch_size > 1 else 2)
+
+
+def _with_batch(job: JobConfig, size: int) -> Mapping[str, Any]:
+    """The change to another batch. The micro steps stay: several hold whole gradients, one does not."""
+    return {BATCH: size, GLOBAL: None, MICRO_STEPS: job.config[MICRO_STEPS], "division": "open"}
 
 
 def _written(value: Any) -> str:

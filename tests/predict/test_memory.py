@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from contract.test_trace import CASE, TRACE
 
 from flagperf.contract.hardware import GIB
 from flagperf.contract.trace import MemoryPeak, Trace
-from flagperf.predict.memory import Fit, largest_batch
+from flagperf.predict.memory import Fit, next_batch, settled
 
 CONFIG = {
     "hardware": {"memory_gib": 40},
@@ -37,5 +38,28 @@ def test_fit(gib, memory, verdict):
     assert (fit, fit.verdict) == (Fit(gib, pytest.approx(1.2 * gib + 2), memory), verdict)
 
 
-def test_largest_batch_is_on_the_line_through_two_traces():
-    assert largest_batch(traced(4, 12), traced(2, 8), CONFIG) == 13  # (40 - 2) / 1.2 = 31.7 = 4 + 2 x 13.8
+def straight(size: int) -> float:
+    return 10 + 0.125 * size
+
+
+def bent(size: int) -> float:
+    return max(10 + size / 1024, 0.125 * size)
+
+
+@pytest.mark.parametrize(
+    ("needed", "first", "memory", "traced", "largest"),
+    [
+        pytest.param(straight, (2, 4), 35.0, [200], 200, id="a line"),
+        pytest.param(straight, (8, 16), 10.7, [5], 5, id="a smaller size"),
+        pytest.param(straight, (8, 16), 9.0, [], 0, id="no size"),
+        pytest.param(bent, (16, 32), 40.0, [30720, 272, 320], 320, id="two sizes before the bend"),
+        pytest.param(bent, (64, 1280), 40.0, [306, 320], 320, id="a size before the bend, another after it"),
+    ],
+)
+def test_largest_batch(
+    needed: Callable[[int], float], first: tuple[int, int], memory: float, traced: list[int], largest: int
+) -> None:
+    known = {size: needed(size) for size in first}
+    while not settled(known, memory, size := next_batch(known, memory)):
+        known[size] = needed(size)
+    assert ([*known][2:], size) == (traced, largest)

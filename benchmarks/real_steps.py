@@ -1,0 +1,109 @@
+"""Real optimizer steps of a configuration on the CPU of this machine, made of the parts that a rank has.
+
+    python benchmarks/real_steps.py config.yaml [STEPS]
+
+Prints a line of JSON: `gib`, the memory of a step at its peak; `seconds`, the median time of a step.
+
+Memory is what parameters, buffers and optimizer state hold, plus the growth of the process (VmHWM - VmRSS) during a
+step. Two steps come before: libraries then have what they keep for themselves. Freed memory must go back to the system
+at once, so run this with the variables ENVIRONMENT.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import re
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from flagperf.contract.components import component
+from flagperf.trainer.__main__ import read_config
+from flagperf.trainer.pytorch.adapter import trained_parameters
+from flagperf.trainer.pytorch.build import build_network
+from flagperf.trainer.pytorch.parallel import make_strategy
+from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.randomness import seed_all
+from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.trace.stand_in import CPU, settings_of, world_of
+from flagperf.trainer.start.imports import import_components
+
+GIB = 2**30
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_TOP_PAD_": "0"}
+WARM_UP = 2
+
+
+def step_of(config: Mapping[str, Any]) -> tuple[Callable[[], None], Callable[[], int]]:
+    """A function that makes a step, and one that counts the bytes of what lives between steps."""
+    settings, world = settings_of(config), world_of(config)
+    seed_all(settings.seed)
+    task: Task = component(config, "task")
+    strategy = make_strategy(config, settings, world)
+    network = build_network(config, settings, task, CPU, world).train()
+    optimizer = component(config, "optimizer", trained_parameters(task, network))
+    precision = Precision(settings.precision, CPU)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    clip = None if settings.clip_grad is None else partial(strategy.clip, parameters, settings.clip_grad)
+    memory_format = getattr(torch, settings.memory_format)
+    host = task.full_batch(config, settings.train_batch_size)
+    batches = [task.to_device(host, CPU, memory_format) for _ in range(settings.gradient_accumulation_steps)]
+    loss_of, model = precision.cast(task.loss), strategy.wrapped(network, CPU)
+
+    def step() -> None:
+        for batch in batches:
+            precision.backward(loss_of(model, batch), len(batches))
+        precision.step(optimizer, clip)
+        optimizer.zero_grad()
+
+    def held() -> int:
+        lasting = [*network.parameters(), *network.buffers(), *tree_leaves([list(optimizer.state.values()), batches])]
+        storages = {id(leaf): leaf for leaf in lasting if isinstance(leaf, torch.Tensor)}
+        return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
+
+    return step, held
+
+
+def memory(name: str) -> int:
+    """Bytes of this process, by a name of /proc/self/status."""
+    (kib,) = re.findall(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
+    return int(kib) * 1024
+
+
+def peak(step: Callable[[], None], held: Callable[[], int]) -> int:
+    """Bytes at the peak of a step."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # forget the peak
+    step()
+    return held() + memory("VmHWM") - before
+
+
+def main(path: str, steps: int) -> None:
+    """Measure, and print the line."""
+    warnings.filterwarnings("ignore")
+    config = read_config([path])
+    import_components(config)
+    step, held = step_of(config)
+    for _ in range(WARM_UP):
+        step()
+    peaks, seconds = [], []
+    for _ in range(steps):
+        began = time.perf_counter()
+        peaks.append(peak(step, held))
+        seconds.append(time.perf_counter() - began)
+    print(json.dumps({"gib": max(peaks) / GIB, "seconds": statistics.median(seconds)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
