@@ -142,12 +142,12 @@ def effect_of(change: Mapping[str, Any], job: JobConfig | ConfigError, trace: Tr
 
 
 def largest_that_fits(job: JobConfig) -> int | None:
-    """The largest batch that fits, with the micro steps of the job; None: unknown."""
+    """The largest batch that fits by the line through two sizes, with the micro steps of the job; None: unknown."""
     other = changed(job, _other_batch(job))
     if isinstance(other, ConfigError):
         return None
-    first, second = traces([job, other])
-    return largest_batches([job], [(first, second)])[0]
+    search = _Search.of(job, *traces([job, other]))
+    return None if search is None else search.largest
 
 
 def largest_batches(
