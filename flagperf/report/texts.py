@@ -144,7 +144,7 @@ def of_scripts(names: Iterable[str]) -> Iterator[str]:
 
 
 def squeezed(text: str) -> str:
-    """The text with single spaces, as page.js looks it up."""
+    """The text with single spaces, as words.js looks it up."""
     return " ".join(text.split())
 
 

@@ -222,10 +222,11 @@ def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), VIEWS)
 def test_it_is_accessible(tab: Page, html: Path, tmp_path: Path, width: int, dark: bool) -> None:
-    """To axe-core; also the report of a run with problems. The rule finds a picture without a text."""
+    """To axe-core; also in Chinese, and the report of a run with problems. The rule finds a picture without a text."""
     folder = shutil.copytree(RUNS / "sweep", tmp_path / "sweep")
-    for path in (html, report.write(folder, report.read_run(folder))[1]):
-        tab.open(path, width=width, dark=dark)
+    problems = report.write(folder, report.read_run(folder))[1]
+    for path, query in ((html, ""), (html, "?lang=zh"), (problems, "")):
+        tab.open(path, query=query, width=width, dark=dark)
         tab.evaluate(OPEN)
         tab.settle()
         assert tab.inaccessible() == []
