@@ -1,5 +1,5 @@
 # make run     train resnet50 (tiny) on two ranks of this machine's CPU, to its target
-# make quick   run the tests that need neither torch nor docker nor a browser: after each change
+# make quick   run the short tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
 # make slow    run the tests that are left out of `make test`: long ones, and those of the other frameworks
 # make slow PART=1         the first third of them; 2 and 3: the others
@@ -54,7 +54,7 @@ help:
 	@sed -n 's/^# make/make/p' Makefile
 
 quick: $(DEV)
-	$(PYTEST) -m "not ($(SLOW) or torch or pip or browser)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not ($(SLOW) or torch or pip or browser or long)" $(HEAVY:%=--ignore=tests/%)
 
 bare: $(DEV)  ## the folders whose tests start programs of the machine's: without docker, gcc or chromium they skip or pass
 	$(PYTEST) -m "not ($(SLOW) or torch or pip)" $(PROGRAMS:%=tests/%)

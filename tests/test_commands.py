@@ -13,6 +13,8 @@ from flagperf.cli.help import verbs
 from flagperf.config.compose import compose_each, compose_jobs
 from flagperf.config.schema.keys import PROBES
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")]
 SHIPPED = [*ROOT.glob("conf/**/*.yaml"), *ROOT.glob("vendors/**/Dockerfile")]

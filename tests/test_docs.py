@@ -57,6 +57,7 @@ def test_every_case_has_its_page() -> None:
     assert pages == cases
 
 
+@pytest.mark.long
 def test_the_pages_of_the_cases_are_up_to_date() -> None:
     done = subprocess.run([sys.executable, ROOT / "docs/cases/fill.py", "--check"], capture_output=True, text=True)
     assert (done.stdout + done.stderr, done.returncode) == ("", 0), "renew them: python docs/cases/fill.py"

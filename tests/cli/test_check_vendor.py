@@ -39,6 +39,7 @@ def needed(folder: Path) -> list[tuple[str, str, str]]:
     return [(Path(lack.file).name, lack.key, lack.problem) for lack in lacks if lack.needed]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_shipped_vendors_lack_nothing_needed(vendor: str) -> None:
     """Each product and each tuning is composed, and each tuning is the one that its scale gets."""

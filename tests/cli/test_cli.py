@@ -226,6 +226,7 @@ def test_output_that_leads_nowhere(line: str, code: int, error: str, tmp_path: P
     assert len(done.stderr.splitlines()) <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_before_the_hosts_are_connected(number: signal.Signals, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing

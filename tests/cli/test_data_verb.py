@@ -15,6 +15,8 @@ from user_folder import SAMPLE, TOY, write
 from flagperf.cli.data import compose_case
 from flagperf.cli.main import run_command
 
+pytestmark = pytest.mark.long
+
 WRITER = """\
 import logging, os, time
 from flagperf.errors import ConfigError

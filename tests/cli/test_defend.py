@@ -24,6 +24,8 @@ from flagperf.bundle.approval import approval_file
 from flagperf.bundle.signature import key_id, public_key
 from flagperf.cli.main import run_command
 
+pytestmark = pytest.mark.long
+
 JOB = "resnet50-pytorch-cpux1x2"
 
 

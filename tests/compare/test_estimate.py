@@ -7,7 +7,6 @@ import random
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
 from flagperf.compare.estimate import Spread, estimate, word
 from flagperf.compare.values import Estimate, Word
@@ -71,6 +70,7 @@ def test_an_estimate(
     assert (rounded(found), found.method) == (expected, method)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [2, 5])
 def test_the_interval_holds_the_truth_as_often_as_it_says(rounds: int) -> None:
     """Of 200 experiments with rounds that vary by 2 %, and a true ratio of 0.95."""
@@ -101,8 +101,11 @@ def test_the_word_for_it(low: float | None, high: float | None, higher: bool, ex
     assert word(Estimate(1.0, low, high, ""), higher, 0.01) == expected
 
 
+@pytest.mark.long
 def test_the_stated_change_is_detected_in_four_of_five_cases() -> None:
     """Of jobs that differ by it, a t-test at 5 % finds about four of five different."""
+    from scipy.stats import ttest_ind  # its import takes a second
+
     drawn, rounds, deviation = np.random.default_rng(1), 7, 0.03
     change = math.log1p(Spread(12 * deviation**2, 12).detects(rounds, rounds, 0))
     base, other = drawn.normal(0, deviation, (4000, rounds)), drawn.normal(change, deviation, (4000, rounds))

@@ -54,6 +54,7 @@ def test_a_training_is_checked_against_a_curve(measured: Curve, verdict: str) ->
     assert (check.verdict, check.inside) == (verdict, verdict.startswith("inside"))
 
 
+@pytest.mark.long
 def test_each_curve_is_of_the_case_as_it_is_now() -> None:
     """Of each family of cases of PyTorch. Where this fails, `python -m cases.golden CASE` writes the curves again."""
     curves = [golden for case in CASES for golden in read(golden_file(case, [CONF]))]

@@ -117,6 +117,7 @@ def test_other_groups(group: str) -> None:
         assert compose(["model=resnet50", "dry_run=true", *overrides]).config[group]["title"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("experiment", of("experiment"))
 def test_experiment(experiment: str) -> None:
     """Composed as a sweep where its command says -m, over the cases that it names. Each job has the file's values."""

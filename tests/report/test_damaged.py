@@ -124,6 +124,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
@@ -140,6 +141,7 @@ def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
         path.write_text(whole)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_configuration_gives_a_report_or_a_refusal(run: Path, data: st.DataObject) -> None:

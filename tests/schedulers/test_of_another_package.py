@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 LAB = """\
 title: the reader's
 scheduler: {name: hall, queue: short}

@@ -20,6 +20,8 @@ from flagperf.cli.main import run_command
 from flagperf.contract.digest import sha256_of
 from flagperf.site.published import published_entries
 
+pytestmark = pytest.mark.long
+
 JOB = "resnet50-pytorch-cpux1x2"
 Texts = tuple[str, str]  # a text of a file, and the text in its place
 Hostile = Callable[[Texts, Texts], Path]

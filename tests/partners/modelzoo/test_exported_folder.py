@@ -19,6 +19,8 @@ from flagperf.kit.wheel import NAME
 from flagperf.partners.modelzoo.guide import FRAMEWORKS
 from flagperf.partners.modelzoo.install import install
 
+pytestmark = pytest.mark.long
+
 RUN = "run_scripts/run_resnet50.py"
 FILES = [
     *("Dockerfile", "README.md", NAME, "model.yaml", "requirements.txt"),

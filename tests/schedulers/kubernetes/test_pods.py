@@ -34,6 +34,8 @@ from flagperf.run.node_logs import LEFT_OUT
 from flagperf.schedulers.kubernetes import kubectl
 from flagperf.schedulers.kubernetes import logs as pod_logs
 
+pytestmark = pytest.mark.long
+
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
 MOST = 8 << 20  # bytes of a pod's logs here
 NODE = "resnet50-pytorch-cpux2x1/round1"
