@@ -64,7 +64,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "PYTHONWARNINGS": "ignore::hook.Hook",
         "PYTHONPYCACHEPREFIX": str(folder / "cache"),
     }
-    done = flagperf("model=bert", "nproc=2", "require_target=true", "log_freq=1", cwd=folder, **others)
+    done = flagperf("model=distilbert", "nproc=2", "require_target=true", "log_freq=1", cwd=folder, **others)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not (folder / "cheated").exists()
     told = next(folder.glob("result/run*/flagperf_run.log")).read_text()
@@ -76,7 +76,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_tiny_case_reaches_its_target_and_is_reported_again(trained: tuple[Path, str]) -> None:
     folder, said = trained
     ((name, result),) = results(folder).items()
-    assert name == "bert-pytorch-cpux1x2/round1"
+    assert name == "distilbert-pytorch-cpux1x2/round1"
     assert (result["verdict"], result["reasons"]) == ("VALID", [])
     assert (result["target_reached"], result["sample_data"], result["values"]["stop_reason"]) == (True, True, "target")
     assert len(result["values"]["ranks"]) == 2
@@ -84,7 +84,7 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(trained: tuple[Pat
     uncached = str(ROOT / "flagperf/trainer/start/uncached.py")
     assert (python["executable"], python["argv"][1:4]) == (sys.executable, ["-u", uncached, "flagperf.trainer"])
     (run,) = folder.glob("result/run*")
-    job = run / "bert-pytorch-cpux1x2"
+    job = run / "distilbert-pytorch-cpux1x2"
     assert {path.name for path in job.iterdir()} >= {"config.yaml", "changes.yaml", "summary.json"}
     (node,) = (job / "round1").glob("*_noderank0")
     ranks = {"rank0.out.log", "rank1.out.log"}
@@ -92,7 +92,7 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(trained: tuple[Pat
     assert {path.name for path in node.iterdir()} >= ranks | logs
     report = (run / "report.md").read_text()
     assert "sample data" in report
-    assert "~~~~sh\nflagperf model=bert nproc=2 require_target=true log_freq=1\n~~~~" in report
+    assert "~~~~sh\nflagperf model=distilbert nproc=2 require_target=true log_freq=1\n~~~~" in report
     assert str(run / "report.html") in said
     (run / "report.md").unlink()
     again = flagperf("report", str(run), cwd=folder)

@@ -134,6 +134,7 @@ TWO_NODES = ("cluster=twice", "nnodes=2", "nproc=1")
             ["task.fault=kill", *TORCHRUN, *TWO_NODES],
             "rank 1 on right (node rank 1): signal SIGKILL, during training",
             "",
+            marks=pytest.mark.slow,
             id="is killed on the second of two nodes",
         ),
         pytest.param(

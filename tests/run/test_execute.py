@@ -128,6 +128,7 @@ async def test_rounds_lie_beside_each_other(workload: JobConfig) -> None:
     assert submitted == {1: [0, 0], 2: [1, 1]}
 
 
+@pytest.mark.slow
 async def test_a_port_that_is_taken_meanwhile_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -47,11 +47,11 @@ DDP = {"_target_": None, "mesh": mesh(dp_replicate=-1)}
 QUICK: dict[str, tuple[int, dict[str, Any]]] = {  # name → ranks, and how they share the work
     "ddp": (2, DDP),
     "shard": (2, sharded(dp_shard=-1)),
-    "tp": (2, sharded(tp=2)),
-    "tp x shard": (4, sharded(dp_shard=-1, tp=2)),
     "tp, sequences and losses": (2, sharded(tp=2, sequence_parallel=True, loss_parallel=True)),
 }
 SLOW: dict[str, tuple[int, dict[str, Any]]] = {
+    "tp": (2, sharded(tp=2)),
+    "tp x shard": (4, sharded(dp_shard=-1, tp=2)),
     "replicate x shard": (4, sharded(dp_replicate=2, dp_shard=2)),
     "shard, gathered ahead": (2, sharded(dp_shard=-1, prefetch=2)),
     "shard, kept after forward": (2, sharded(dp_shard=2, reshard_after_forward=False, blocks=["LlamaDecoderLayer"])),

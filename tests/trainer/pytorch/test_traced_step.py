@@ -33,7 +33,7 @@ def config_of(*overrides: str):
     [
         pytest.param((), id="as the case is", marks=pytest.mark.slow),
         pytest.param((RECOMPUTED,), id="with recomputation", marks=pytest.mark.slow),
-        pytest.param((RECOMPUTED, "checkpoint_keeps=products"), id="kept products"),
+        pytest.param((RECOMPUTED, "checkpoint_keeps=products"), id="kept products", marks=pytest.mark.slow),
         pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks", marks=pytest.mark.slow),
         pytest.param(("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"), id="with tensor parallelism"),
     ],
