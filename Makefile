@@ -32,6 +32,7 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose test files import torch, which takes ten seconds in each worker; they compute, and seldom wait. A file
 # stays in one worker, which trains once what its tests share.
 TORCH   := cases trainer
+TORCH_WORKERS := $(or $(filter 0 1,$(WORKERS)),2)
 # Folders whose tests need torch or docker.
 HEAVY   := $(TORCH) cluster faults
 # Folders whose tests start programs of the machine's.
@@ -59,11 +60,12 @@ quick: $(DEV)
 bare: $(DEV)  ## the folders whose tests start programs of the machine's: without docker, gcc or chromium they skip or pass
 	$(PYTEST) -m "not ($(SLOW) or torch or pip)" $(PROGRAMS:%=tests/%)
 
-test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
-	@set -x; light=0; torch=0; \
+test: $(DEV)  ## two calls side by side, each of which waits half of its time; the output of one comes after the other's
+	@mkdir -p build; set -x; light=0; torch=0; \
+	$(PYTEST) -n $(TORCH_WORKERS) --dist loadscope -m "$(DEFAULT)" $(TORCH:%=tests/%) > build/test-torch.log 2>&1 & \
 	$(PYTEST) -m "$(DEFAULT)" $(TORCH:%=--ignore=tests/%) || light=$$?; \
-	$(PYTEST) -n $(or $(filter 0 1,$(WORKERS)),2) --dist loadscope -m "$(DEFAULT)" $(TORCH:%=tests/%) || torch=$$?; \
-	set +x; exit $$((light ? light : torch))
+	wait $$! || torch=$$?; \
+	set +x; cat build/test-torch.log; exit $$((light ? light : torch))
 
 environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the first
 
