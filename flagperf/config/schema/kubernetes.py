@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from flagperf.contract.fields import AbsolutePath, ByteSize, Count, Field, MountTarget
+from flagperf.contract.fields import AbsolutePath, ByteSize, Count, CountFrom0, Field, MountTarget
 
 # The forms are those of https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ and …/labels/.
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
@@ -42,6 +42,9 @@ class Kubernetes:
     labels: Mapping[QualifiedName, LabelValue] = field(default_factory=dict)  # further ones, of all objects
     annotations: Mapping[QualifiedName, str] = field(default_factory=dict)  # of the pods
     pod: Mapping[str, Any] = field(default_factory=dict)  # further fields of the pods' spec, as Kubernetes has them
+    queue: ObjectName | None = None  # Kueue's LocalQueue of the namespace
+    job_set: bool = False  # a JobSet with the Job in it, in place of the Job
+    evictions: CountFrom0 = 0  # of a JobSet: evictions after which the round starts again
     priority_class: ObjectName | None = None
     service_account: ObjectName | None = None
     shm_size: ByteSize = "32g"  # of /dev/shm, in memory

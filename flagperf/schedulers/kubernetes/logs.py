@@ -39,6 +39,7 @@ BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # a
 ROTATED = "the pod's output has lost its beginning: it is longer than the kubelet keeps (containerLogMaxSize)"
 LARGEST = 1 << 30  # most bytes of a pod's unpacked logs
 CHUNK = 1 << 20
+STOPPED = "stopped.log"  # the reason, if pod.sh stopped the ranks
 LAUNCHER = re.compile(r"start_(?P<framework>.+)_task\.log")
 
 
@@ -150,6 +151,8 @@ def _failure(location: LogLocation, pod: Pod, problem: str | None) -> Failure | 
         return Failure(problem_text, name, pod.rank, phase="collect" if problem else "training", exit_status=status)
     if not status:
         return None
+    if reason := _text(location.folder / STOPPED).strip():
+        return Failure(reason, name, pod.rank, phase="training", exit_status=status)
     launcher = next(location.folder.glob("start_*_task.log"), None)
     match = LAUNCHER.fullmatch(launcher.name) if launcher else None
     if launcher is None or match is None:

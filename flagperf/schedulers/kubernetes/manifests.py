@@ -24,6 +24,7 @@ from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan, Rendezvous, launcher_log, with_script
 from flagperf.schedulers.kubernetes.fields import POD_SPEC, SECURITY, TOLERATION, check_fields
+from flagperf.schedulers.kubernetes.jobs import JOB_SET, QUEUE, indexed_job, job_set, suspended
 from flagperf.schedulers.kubernetes.pods import JOB
 from flagperf.schedulers.kubernetes.volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 
@@ -90,14 +91,22 @@ def manifests(
         f"{object_name}-config",
         data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script},
     )
-    service = api_object("Service", object_name, spec=_service(object_name, plan.master_port))
     volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
     annotations = {"annotations": dict(pods.annotations)} if pods.annotations else {}
     template = {
         "metadata": {"labels": dict(labels), **annotations},
         "spec": _pod(job, plan, object_name, pods, volumes),
     }
-    return [*code, config, service, api_object("Job", object_name, "batch/v1", spec=_job(job.nnodes, template))]
+    if pods.job_set:
+        spec = job_set(object_name, indexed_job(job.nnodes, template, pods), pods)
+        started = [api_object("JobSet", object_name, JOB_SET, spec=spec)]
+    else:
+        service = api_object("Service", object_name, spec=_service(object_name, plan.master_port))
+        spec = indexed_job(job.nnodes, template, pods) | suspended(pods)
+        started = [service, api_object("Job", object_name, "batch/v1", spec=spec)]
+    if pods.queue:
+        started[-1]["metadata"]["labels"][QUEUE] = pods.queue
+    return [*code, config, *started]
 
 
 def _settings(job: JobConfig) -> Kubernetes:
@@ -118,6 +127,9 @@ def _check(job: JobConfig, pods: Kubernetes) -> None:
         raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
     if job.resume is not None:
         raise refused("pods resume nothing", "resume", job.resume, "start the case from its beginning")
+    if pods.evictions and not pods.job_set:
+        key, advice = "cluster.kubernetes.evictions", "cluster.kubernetes.job_set=true, or evictions=0"
+        raise refused("only a JobSet starts a round again", key, pods.evictions, advice)
     if job.secrets and pods.secret is None:
         names = ", ".join(job.secrets)
         advice = f"make a Secret with the keys {names} (kubectl create secret generic), and name it here"
@@ -136,17 +148,6 @@ def _service(object_name: str, port: int) -> dict[str, Any]:
     """A headless Service, which gives the pods their host names, also before they are ready."""
     ports = [{"name": "rendezvous", "port": port}]
     return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: object_name}, "ports": ports}
-
-
-def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """A Job with one attempt for each pod. With `backoffLimit: 0` one failed pod would end all pods and their logs."""
-    return {
-        "completionMode": "Indexed",
-        "completions": nnodes,
-        "parallelism": nnodes,
-        "backoffLimitPerIndex": 0,
-        "template": template,
-    }
 
 
 def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
@@ -192,6 +193,7 @@ def _container(
     )
     launcher = launcher_log(str(log_dir), plan.framework)
     paths = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
+    limits = (job.deadlines.start + job.deadlines.first_step, job.deadlines.stall)
     variables: list[dict[str, Any]] = [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}]
     variables += [{"name": name, "value": _referring(value)} for name, value in launch.env.items()]
     for name in job.secrets:
@@ -203,7 +205,14 @@ def _container(
         "image": job.image.reference,
         "imagePullPolicy": pods.image_pull_policy,
         "command": ["sh", f"{POD}/{SCRIPT}"],
-        "args": [_referring(text) for text in (*paths, *with_script(launch, node0.script, node0.config_file).argv)],
+        "args": [
+            _referring(text)
+            for text in (
+                *paths,
+                *(f"{math.ceil(limit)}" for limit in limits),
+                *with_script(launch, node0.script, node0.config_file).argv,
+            )
+        ],
         "env": variables,
         **({"resources": {"limits": resources}} if resources else {}),
         **({"securityContext": security} if (security := _security(pods)) else {}),

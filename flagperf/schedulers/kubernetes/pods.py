@@ -13,8 +13,9 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.plan.container import LABEL, OWNER
 
 JOB = f"{LABEL}.job"  # label by which the pods of a round are found
+JOB_OF_SET = "n"  # name of the only Job in a JobSet; Kubernetes adds its number, 0
 LONGEST = 63  # characters of a host name, and of the value of a label
-OF_CASE = 32  # characters of a case's name in a host name; the other parts need the rest of LONGEST
+OF_CASE = 28  # characters of a case's name in a host name; the other parts need the rest of LONGEST
 
 
 def job_name(job: JobConfig, round_number: int, folder: Path, owner: str) -> str:
@@ -42,8 +43,10 @@ def on_pods(job: JobConfig, object_name: str) -> JobConfig:
 
     The Job's headless Service of the same name publishes their host names.
     """
+    in_set = job.cluster.kubernetes is not None and job.cluster.kubernetes.job_set
+    host = f"{object_name}-{JOB_OF_SET}-0" if in_set else object_name
     nodes = tuple(
-        Node(name=f"{object_name}-{rank}", address=f"{object_name}-{rank}.{object_name}") for rank in range(job.nnodes)
+        Node(name=f"{object_name}-{rank}", address=f"{host}-{rank}.{object_name}") for rank in range(job.nnodes)
     )
     return replace(job, cluster=replace(job.cluster, nodes=nodes))
 

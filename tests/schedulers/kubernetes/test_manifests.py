@@ -14,6 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from example import example_job
+from kubeflow_trainer_api.models import JobsetV1alpha2JobSet
 from refusals import lines
 
 from flagperf.config.compose import compose
@@ -29,7 +30,7 @@ from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
 from flagperf.schedulers.kubernetes.text import manifest_text
 from flagperf.secret import HIDDEN
 
-SCHEMA = "1.33"  # of Kubernetes
+SCHEMAS = ("1.29", "1.33", "1.37")  # of Kubernetes
 ANNOTATION = 256 * 1024  # bytes that the annotation of `kubectl apply` may have: the object as JSON
 RUN, OWNER = Path("/res/run1"), "me.login1"
 GPU = Vendor("acme", "GPUs of Acme", "cuda", "nccl", None, None, device_plugin="acme.com/gpu")
@@ -48,6 +49,12 @@ DEVICES = [
     ("mthreads", "S4000", "mthreads.com/gpu", 8),
     ("nvidia", "A100", "nvidia.com/gpu", 8),
 ]
+
+
+def validate(document: Mapping[str, Any]) -> None:
+    """Hold an object against the published schemas of several versions of Kubernetes."""
+    for version in SCHEMAS:
+        kubernetes_validate.validate(document, version, strict=True)
 
 
 def pod_job(pods: Kubernetes | None = None, **fields: Any) -> JobConfig:
@@ -106,6 +113,7 @@ EXPECTED_POD = {
             "command": ["sh", "/flagperf/pod/pod.sh"],
             "args": [
                 *("/flagperf/code", "/work/run1/code", LOGS, f"{LOGS}/start_pytorch_task.log", f"{LOGS}/.scratch"),
+                *("900", "300"),  # deadlines
                 "/bin/sh",
                 ENVIRONMENT,
                 *("python3", "--nnodes", "2", "--nproc", "2", "--rank", "$(FLAGPERF_NODE_RANK)"),
@@ -246,7 +254,7 @@ def test_what_the_cluster_file_says_of_pods(
     pods: Kubernetes, fields: dict[str, Any], expected: Mapping[str, Any]
 ) -> None:
     documents = made(pod_job(replace(pods, namespace="bench"), **fields))
-    kubernetes_validate.validate(documents[-1], SCHEMA, strict=True)
+    validate(documents[-1])
     pod = pod_of(documents)
     assert {key: pod[key] for key in expected} == expected
 
@@ -276,6 +284,44 @@ def test_labels_and_annotations_of_the_site() -> None:
     assert all(document["metadata"]["labels"] == {"queue": "bench", **LABELS} for document in documents)
     metadata = {"labels": {"queue": "bench", **LABELS}, "annotations": {"cni/networks": "rdma"}}
     assert documents[-1]["spec"]["template"]["metadata"] == metadata
+
+
+def test_a_job_in_a_queue_of_kueue() -> None:
+    *others, job = made(pod_job(Kubernetes(queue="bench")))
+    validate(job)
+    queue = {"kueue.x-k8s.io/queue-name": "bench"}
+    assert (job["metadata"]["labels"], job["spec"]["suspend"]) == (LABELS | queue, True)
+    assert job["spec"]["template"]["metadata"]["labels"] == LABELS  # Kueue would queue each pod by itself
+    assert [document["metadata"]["labels"] for document in others] == [LABELS] * len(others)
+
+
+def test_a_job_set_starts_the_round_again_after_an_eviction() -> None:
+    job = pod_job(Kubernetes(job_set=True, evictions=2, queue="bench"))
+    *config_maps, job_set = made(job)
+    assert [document["kind"] for document in config_maps] == [
+        "ConfigMap",
+        "ConfigMap",
+    ]  # its controller makes a Service
+    assert JobsetV1alpha2JobSet.from_dict(job_set).to_dict() == job_set
+    (replicated,) = job_set["spec"].pop("replicatedJobs")
+    assert job_set["spec"] == {
+        "network": {"enableDNSHostnames": True, "subdomain": JOB, "publishNotReadyAddresses": True},
+        "failurePolicy": {
+            "maxRestarts": 2,
+            "rules": [
+                {"name": "evicted", "action": "RestartJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+                {"name": "failed", "action": "FailJobSet"},
+            ],
+        },
+        "suspend": True,
+    }
+    assert (replicated["name"], replicated["replicas"]) == ("n", 1)
+    spec = replicated["template"]["spec"]
+    validate({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "n"}, "spec": spec})
+    evicted = {"type": "DisruptionTarget", "status": "True"}
+    assert spec.pop("podFailurePolicy") == {"rules": [{"action": "FailJob", "onPodConditions": [evicted]}]}
+    text = json.dumps(made(pod_job())[-1]["spec"]).replace(f"{JOB}-0.{JOB}", f"{JOB}-n-0-0.{JOB}")
+    assert spec == json.loads(text)
 
 
 def test_a_reference_in_a_value_is_not_replaced_by_kubernetes() -> None:
@@ -315,6 +361,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             key="cluster.kubernetes.pod",
             given="restartPolicy",
             do="leave it out there",
+        ),
+    ),
+    "a Job that an eviction would start again": (
+        {"pods": Kubernetes(evictions=1)},
+        lines(
+            "only a JobSet starts a round again",
+            where="config.yaml",
+            key="cluster.kubernetes.evictions",
+            given="1",
+            do="cluster.kubernetes.job_set=true, or evictions=0",
         ),
     ),
     "a checkpoint to resume from": (
@@ -383,7 +439,7 @@ LABEL = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 def test_names_and_labels_are_as_kubernetes_wants_them(case: str, folder: str, owner: str, number: int) -> None:
     job = example_job(case=case, cluster=PODS)
     object_name = job_name(job, number, Path("/res", folder), owner)
-    assert re.fullmatch(DNS, f"{object_name}-65535")
+    assert re.fullmatch(DNS, f"{object_name}-n-0-65535")
     actual = labels(object_name, Path("/res", folder), owner)
     assert all(re.fullmatch(LABEL, value) for value in actual.values())
     assert actual["flagperf.job"] == object_name
@@ -404,7 +460,7 @@ def test_valid_against_the_published_schemas(
     words = [f"vendor={vendor}", f"hardware={hardware}", f"nnodes={nnodes}", f"nproc={nproc}", "cluster=kubernetes"]
     documents = made(compose([*words, "data_dir=/data", "dry_run=true"]))
     for document in documents:
-        kubernetes_validate.validate(document, SCHEMA, strict=True)
+        validate(document)
     assert container_of(documents)["resources"] == {"limits": {resource: count}}
     assert documents[-1]["spec"]["completions"] == nnodes
 

@@ -37,6 +37,7 @@ from flagperf.schedulers.kubernetes import logs as pod_logs
 pytestmark = pytest.mark.long
 
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
+LIMITS = ("600", "2")  # seconds until the first step, and between two signs of progress
 MOST = 8 << 20  # bytes of a pod's logs here
 NODE = "resnet50-pytorch-cpux2x1/round1"
 KUBECTL = """\
@@ -189,7 +190,7 @@ def pod(name: str, home: Path, *command: str) -> subprocess.Popen[str]:
     logs = home / name
     places = (parts, code, logs, logs / "start_pytorch_task.log", logs / ".scratch")
     return subprocess.Popen(
-        ["sh", POD_SH, *places, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ["sh", POD_SH, *places, *LIMITS, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
@@ -231,10 +232,45 @@ def test_code_that_cannot_be_laid_out(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "part").write_text("no archive")
-    words = ["sh", POD_SH, broken, tmp_path, tmp_path / "logs", tmp_path / "logs/l", tmp_path / "s", "true"]
+    words = ["sh", POD_SH, broken, tmp_path, tmp_path / "logs", tmp_path / "logs/l", tmp_path / "s", *LIMITS, "true"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "gzip" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("last_line", "reason"),
+    [
+        pytest.param("STEP_END", "hang: no progress for 2 s (deadlines.stall)", id="ranks that hang"),
+        pytest.param(
+            "WAITING", "hang: no progress for 2 s (deadlines.stall)", id="ranks that wait for a rank elsewhere"
+        ),
+    ],
+)
+def test_ranks_that_hang_are_stopped_and_named(
+    last_line: str,
+    reason: str,
+    rendered: Rendered,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = ['[PerfLog] {"event": "STEP_END"}', f'[PerfLog] {{"event": "{last_line}"}}']
+    answers = {}
+    for rank in range(2):
+        logs = tmp_path / rendered.node_folder(rank).name
+        script = f"""printf '%s\\n' '{lines[0]}' >{logs}/rank{rank}.out.log
+            while sleep 0.3; do [ {last_line} = STEP_END ] || echo '{lines[1]}' >>{logs}/rank{rank}.out.log; done"""
+        ran = pod(logs.name, tmp_path, "sh", "-c", script)
+        answers[rank] = (printed(ran), ended(143))
+        assert ran.returncode == 143
+    kubectl_says(tmp_path, rendered.job, answers, monkeypatch)
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
+    capsys.readouterr()
+    (job,) = read_run(rendered.folder)
+    failure = job.results[0].failure
+    assert failure is not None
+    assert (failure.cause, failure.phase, failure.node_rank) == (reason, "training", 0)
 
 
 TORCHRUN = """\
