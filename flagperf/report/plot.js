@@ -46,14 +46,16 @@ const scale =
   (value) =>
     from + ((value - low) / (high - low || 1)) * (to - from);
 
-/** What stands below the x axis: [place, text]. Given texts that would touch the one before are left out. */
+/** What stands below the x axis: [place, text]. Given texts that equal or would touch the one before are left out. */
 function places(spec, xs, width, x) {
   if (!spec.labels) return ticks(...xs, Math.max(2, width / 90)).map((value) => [value, format(value)]);
   let free = -Infinity;
+  let before = null;
   return spec.labels.flatMap(([value, label]) => {
     const [text, half] = [clip(label, 90), Math.min(90, wide(label) * 6.4) / 2];
-    if (x(value) - half < free) return [];
+    if (x(value) - half < free || label === before) return [];
     free = x(value) + half + 6;
+    before = label;
     return [[value, text]];
   });
 }
@@ -69,7 +71,8 @@ function frame(width, spec, xs, ys, rows) {
   const plot = svg("svg", { viewBox: `0 0 ${width} ${height}` });
   for (const [value, name] of places(spec, xs, width, x)) {
     if (rows) plot.append(line("gridline", x(value), box.top, x(value), box.bottom));
-    plot.append(svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, name));
+    const at = Math.min(x(value), width - wide(name) * 3.2); // the last text stays inside
+    plot.append(svg("text", { x: at, y: box.bottom + 15, "text-anchor": "middle" }, name));
   }
   for (const value of rows ? [] : ticks(...ys, 4)) {
     plot.append(line("gridline", box.left, y(value), box.right, y(value)));

@@ -20,8 +20,7 @@ Translate = Callable[[str], str]  # an English text → the text in a language
 LANGUAGES = {"en": "English", "zh": "中文"}
 GAP = "{}"  # any text within a sentence
 DEEPEST = 5  # sentences within sentences
-SEPARATORS = (". ", "; ")  # between sentences; the coarsest first
-CHINESE = {"。 ": "。", "; ": "；"}  # signs between translated sentences
+SEPARATORS = {". ": " ", "; ": "；", ", ": "，"}  # between sentences, parts of sentences, and words → in Chinese
 WEAK = 3  # letters; a form without more of them may fit any text
 NO_READER = ("script", "style", "pre", "code")  # elements whose text is no sentence
 SPOKEN = "aria-label"  # the attribute with a text
@@ -41,8 +40,12 @@ class Form(NamedTuple):
 
     @property
     def label(self) -> bool:
-        """Whether it gives a name to all that follows: "Machine: {}."."""
-        return self.english.rstrip(".").endswith(": {}")
+        """Whether it names what follows: "Machine: {}."."""
+        return self.english.count(GAP) == 1 and self.labels("; ")
+
+    def labels(self, separator: str) -> bool:
+        """Whether it names all that follows, also several parts: "Round {}: {}"."""
+        return separator != ". " and self.english.rstrip(".").endswith(": {}")
 
     @property
     def weak(self) -> bool:
@@ -52,7 +55,8 @@ class Form(NamedTuple):
     def match(self, text: str) -> re.Match[str] | None:
         """The match of a whole text."""
         ends = text.startswith(self.first) and text.endswith(self.last)
-        return self.pattern.fullmatch(text) if ends else None
+        stop = text.endswith(".") and "." not in self.english  # a full stop is no part of a gap
+        return self.pattern.fullmatch(text) if ends and not stop else None
 
 
 @cache
@@ -73,29 +77,33 @@ class _Sentences:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._known = known
-        longest = sorted(known, key=lambda english: len(english.replace(GAP, "")), reverse=True)
-        self._forms = [_form(text, known[text]) for text in longest if GAP in text]
+        forms = [_form(text, known[text]) for text in known if GAP in text]
+        self._forms = sorted(forms, key=lambda form: (form.label, len(form.english.replace(GAP, ""))), reverse=True)
 
     def translated(self, text: str, deep: int = DEEPEST) -> str:
         """A known text; else a known form; several sentences one by one, if no form has them all."""
-        if text in self._known or not deep or len(text) > LONGEST or not WORD.search(text):
-            return self._known.get(text, text)
+        core = text.strip()
+        if core in self._known or not deep or len(core) > LONGEST or not WORD.search(core):
+            return self._known.get(core, text)
         for separator in SEPARATORS:
-            if len(parts := _split(text, separator)) > 1:
-                of_all = [
-                    form for form in self._forms if separator in form.english or (separator == "; " and form.label)
-                ]
-                return self._by_form(text, deep, of_all) or self._one_by_one(text, deep, parts, separator)
-        return self._by_form(text, deep, self._forms) or text
+            if len(parts := _split(core, separator)) > 1:
+                of_all = [form for form in self._forms if separator in form.english or form.labels(separator)]
+                if whole := self._by_form(core, deep, of_all) or self._one_by_one(parts, deep, separator):
+                    return whole
+        return self._by_form(core, deep, self._forms) or self._without_stop(core, deep) or text
 
-    def _one_by_one(self, text: str, deep: int, parts: Sequence[str], separator: str) -> str:
+    def _without_stop(self, text: str, deep: int) -> str | None:
+        """A sentence that is known without its full stop."""
+        core = text.removesuffix(".")
+        chosen = self.translated(core, deep - 1)
+        return f"{chosen}。" if core != text and chosen != core else None
+
+    def _one_by_one(self, parts: Sequence[str], deep: int, separator: str) -> str | None:
+        """The sentences or words; None where none is known, and where a word of a list is not known."""
         each = [self.translated(part, deep - 1) for part in parts]
-        if each == parts:
-            return text
-        joined = separator.lstrip(".").join(each)
-        for signs, chinese in CHINESE.items():
-            joined = joined.replace(signs, chinese)
-        return joined
+        known = [old != new for old, new in zip(parts, each, strict=True)]
+        enough = all(known) if separator == ", " else any(known)
+        return SEPARATORS[separator].join(each).replace("。 ", "。") if enough else None
 
     def _by_form(self, text: str, deep: int, forms: Iterable[Form]) -> str | None:
         """The sentence of the most exact form, with its parts translated, too; None without one."""
