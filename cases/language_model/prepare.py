@@ -70,7 +70,7 @@ def tokenize(
         ConfigError: the source lacks a file, or one of its files is not as described.
     """
     splits = ((eval_path, _found(source, eval_files), eval_documents), (train_path, _found(source, train_files), None))
-    _read_tokenizer(source / tokenizer, vocab_size)  # an error here, before any process starts
+    read_tokenizer(source / tokenizer, vocab_size)  # an error here, before any process starts
     processes = processes or os.cpu_count() or 1
     arguments = (str(source / tokenizer), vocab_size, end)
     spawn = multiprocessing.get_context("spawn")
@@ -158,11 +158,12 @@ _after: list[int] = []
 def _begin(path: str, vocab_size: int, end: int | None) -> None:
     global _tokenizer, _after
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes run side by side
-    _tokenizer = _read_tokenizer(Path(path), vocab_size)
+    _tokenizer = read_tokenizer(Path(path), vocab_size)
     _after = [] if end is None else [end]
 
 
-def _read_tokenizer(path: Path, vocab_size: int) -> Any:
+def read_tokenizer(path: Path, vocab_size: int) -> Any:
+    """The tokenizer of a file of the tokenizers library. Raises ConfigError."""
     from tokenizers import Tokenizer
 
     if not path.is_file():

@@ -38,7 +38,9 @@ PUBLISHED = {
     "llama2_7b": 6_738_415_616,  # meta-llama/Llama-2-7b-hf
     "llama2_13b": 13_015_864_320,  # meta-llama/Llama-2-13b-hf
     "llama2_70b": 68_976_648_192,  # meta-llama/Llama-2-70b-hf
+    "llama2_70b_lora": 68_976_648_192 + 44_564_480,  # with adapters of rank 16: 80 x 16 x (8192 + 10240 + 8192 + 8192)
     "llama3_1b": 1_235_814_400,  # meta-llama/Llama-3.2-1B
+    "llama3_1b_lora": 1_235_814_400 + 3_407_872,  # with adapters: 16 x 16 x (2 x (2048 + 2048) + 2 x (2048 + 512))
     "llama3_8b": 8_030_261_248,  # meta-llama/Llama-3.1-8B
     "llama3_70b": 70_553_706_496,  # meta-llama/Meta-Llama-3-70B
     "mixtral_8x7b": 46_702_792_704,  # mistralai/Mixtral-8x7B-v0.1

@@ -1,0 +1,1 @@
+"""Fine-tuning of language models on GovReport: long reports, each with its summary."""
