@@ -26,7 +26,7 @@ function lines(spec, width, figure) {
   const others = spec.series.map((_, index) => index).filter((index) => index >= COLOURS);
   for (const index of new Set([...others, ...spec.series.keys()])) { // others lie below the coloured curves
     const series = spec.series[index];
-    const kind = series.colour === undefined ? "curve" : "curve earlier";
+    const kind = series.earlier ? "curve earlier" : "curve";
     const stroke = colourOf(series, index);
     plot.append(svg("polyline", { class: kind, points: path(series.points), stroke }));
     const dotted = spec.dots || series.points.length === 1;

@@ -38,7 +38,7 @@ function keys(spec) {
 
 function named(spec) {
   if (spec.kind === "lines") {
-    return spec.series.map(({ name, colour }, index) => [colour ?? index, name, colour === undefined ? "" : "earlier"]);
+    return spec.series.map(({ name, colour, earlier }, index) => [colour ?? index, name, earlier ? "earlier" : ""]);
   }
   if (spec.kind === "scatter") return spec.names.map((name, index) => [index, name]);
   const names = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));

@@ -40,17 +40,23 @@ def lines(
     """
     finite = {name: [point for point in points if all(map(math.isfinite, point))] for name, points in series.items()}
     shown: list[Chart] = [{"name": name, "points": thin(points)} for name, points in finite.items() if points]
+    colours = {name: colour for colour, name in enumerate(series)}
+    for position, curve in enumerate(shown):
+        if (
+            colours[curve["name"]] != position
+        ):  # a curve without points keeps its colour, so plots beside each other agree
+            curve["colour"] = colours[curve["name"]]
     lost = _lost(series)
     if not shown and not lost:
         return {}
     chart = {"title": title, "x": x, "y": y}
     if all(len(points) <= 1 for points in finite.values()) and not (earlier or lost):
         return {"kind": "number", **chart, "numbers": [_number(chart, curve, more) for curve in shown]}
-    colours = [curve["name"] for curve in shown]
+    names = [curve["name"] for curve in shown]
     for name, points in (earlier or {}).items():
-        if points and name in colours:
+        if points and name in names:
             before = {"name": f"{name}, before it was resumed", "points": thin(points)}
-            shown.append({**before, "colour": colours.index(name)})
+            shown.append({**before, "colour": colours[name], "earlier": True})
     return {"kind": "lines", **chart, "series": shown, **({"lost": lost} if lost else {}), **more}
 
 

@@ -61,7 +61,7 @@ HEAD = {"title": "Loss", "x": "step", "y": "loss"}
             {
                 "kind": "lines",
                 **HEAD,
-                "series": [{"name": "b", "points": [[1, 2.0]]}],
+                "series": [{"name": "b", "points": [[1, 2.0]], "colour": 1}],
                 "lost": [[1, "a: inf"], [2, "b: -inf"]],
             },
             id="several curves are named",
@@ -73,8 +73,13 @@ HEAD = {"title": "Loss", "x": "step", "y": "loss"}
                 "kind": "lines",
                 **HEAD,
                 "series": [
-                    {"name": "b", "points": [[5, 2.0]]},
-                    {"name": "b, before it was resumed", "points": [[1, 4.0], [2, 3.0]], "colour": 0},
+                    {"name": "b", "points": [[5, 2.0]], "colour": 1},
+                    {
+                        "name": "b, before it was resumed",
+                        "points": [[1, 4.0], [2, 3.0]],
+                        "colour": 1,
+                        "earlier": True,
+                    },
                 ],
             },
             id="resumed",
