@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from flagperf_run import FAKE, OURS, Done, User, assert_nothing_left, word
+from flagperf_run import FAKE, OPEN, OURS, Done, User, assert_nothing_left, word
 from hosts import IMAGE, Host, TestCluster, empty_image
 
 SHELL = "flagperf-test:shell"  # what a Dockerfile of a test begins with
@@ -229,4 +229,23 @@ def test_a_registry_that_does_not_answer(lab: TestCluster, tmp_path: Path) -> No
     said = "2 hosts cannot be used, in phase 'image':{}h1, h2: image 127.0.0.1:5001/none:1 cannot be pulled: .*refused"
     assert re.search("^flagperf: " + said.format("\n"), done.output, re.MULTILINE)
     assert re.search("round 1: failed: " + said.format(" "), done.output)
+    assert_nothing_left(lab)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("python", "problem"),
+    [
+        pytest.param("/no/python3", ": Python does not start there: ", id="Python"),
+        pytest.param("/usr/bin/python3", " has no module torch", id="the framework"),
+    ],
+)
+def test_an_image_of_the_site_is_looked_at_before_the_ranks_start(
+    lab: TestCluster, tmp_path: Path, python: str, problem: str
+) -> None:
+    words = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={python}")
+    done = User(lab, tmp_path).run(*words, "model=resnet50", "size=tiny", "nnodes=2", "max_steps=1", OPEN)
+    assert done.exit_code == 3, done.output
+    assert f"image {IMAGE}{problem}" in done.output, done.output
+    assert "build on this one: vendor.image.pytorch.base=" in done.output
     assert_nothing_left(lab)
