@@ -33,6 +33,7 @@ class Kubernetes:
     image: str | None = None  # None: the one that the vendor names
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secret: ObjectName | None = None  # of the namespace, for the registry
+    monitor_image: str | None = None  # of a side container with the monitors; None: they run beside the ranks
     device: QualifiedName | None = None  # resource of the devices; None: the vendor's `device_plugin`
     resources: Mapping[QualifiedName, Quantity] = field(default_factory=dict)  # further ones of each pod
     capabilities: tuple[str, ...] = ()  # of the container, such as IPC_LOCK for RDMA

@@ -33,6 +33,7 @@ from flagperf.run.collecting import LogLocation
 from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.schedulers.kubernetes import kubectl
 from flagperf.schedulers.kubernetes.kubectl import Pod
+from flagperf.schedulers.kubernetes.monitors import record
 from flagperf.schedulers.kubernetes.pods import JOB, selector
 
 BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # as pod.sh prints them
@@ -86,6 +87,7 @@ async def collect_pod(location: LogLocation, pod: Pod) -> Outcome:
         state = f"{pod.phase}, {pod.reason}" if pod.reason else pod.phase
         raise HostError(location.node.name, f"its pod {pod.name} has not ended: {state}", advice="collect again later")
     problem = _unpack(await kubectl.output(pod, _namespace(location)), location.folder)
+    await asyncio.to_thread(record, location.folder, location.node.name)
     await asyncio.to_thread(without_secrets, location.folder, location.mask)
     await asyncio.to_thread(by_umask, location.folder)
     failure = await asyncio.to_thread(_failure, location, pod, problem)

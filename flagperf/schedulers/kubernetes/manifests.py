@@ -25,6 +25,8 @@ from flagperf.plan.plan import SCRATCH, launch_command
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan, Rendezvous, launcher_log, with_script
 from flagperf.schedulers.kubernetes.fields import POD_SPEC, SECURITY, TOLERATION, check_fields
 from flagperf.schedulers.kubernetes.jobs import JOB_SET, QUEUE, indexed_job, job_set, suspended
+from flagperf.schedulers.kubernetes.monitors import SCRIPT as MONITORS
+from flagperf.schedulers.kubernetes.monitors import measured
 from flagperf.schedulers.kubernetes.pods import JOB
 from flagperf.schedulers.kubernetes.volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 
@@ -89,7 +91,8 @@ def manifests(
     config = api_object(
         "ConfigMap",
         f"{object_name}-config",
-        data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script},
+        data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script}
+        | {MONITORS: measured(job).script()},
     )
     volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
     annotations = {"annotations": dict(pods.annotations)} if pods.annotations else {}
@@ -162,6 +165,7 @@ def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes
         "imagePullSecrets": [{"name": pods.image_pull_secret}] if pods.image_pull_secret else None,
         "activeDeadlineSeconds": pods.time_limit,
     }
+    ranks = _container(job, plan, object_name, pods, volumes)
     spec = {
         "restartPolicy": "Never",
         "subdomain": object_name,
@@ -170,7 +174,8 @@ def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes
         "terminationGracePeriodSeconds": GRACE,
         **{key: value for key, value in optional.items() if value},
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [other_hosts]}},
-        "containers": [_container(job, plan, object_name, pods, volumes)],
+        **({"initContainers": [_side_container(ranks, pods.monitor_image)]} if pods.monitor_image else {}),
+        "containers": [ranks],
         "volumes": [{"name": name, **source} for name, source in sources.items()],
     }
     if duplicate := next((name for name in pods.pod if name in spec), None):
@@ -210,6 +215,7 @@ def _container(
             for text in (
                 *paths,
                 *(f"{math.ceil(limit)}" for limit in limits),
+                "" if pods.monitor_image else f"{POD}/{MONITORS}",
                 *with_script(launch, node0.script, node0.config_file).argv,
             )
         ],
@@ -217,6 +223,24 @@ def _container(
         **({"resources": {"limits": resources}} if resources else {}),
         **({"securityContext": security} if (security := _security(pods)) else {}),
         "volumeMounts": [volume.mount() for volume in volumes],
+    }
+
+
+def _side_container(ranks: Mapping[str, Any], image: str) -> dict[str, Any]:
+    """The container of the monitors, which starts before that of the ranks and ends after it."""
+    mounts = [
+        mount for mount in ranks["volumeMounts"] if mount["name"] in ("config", "work") and "subPath" not in mount
+    ]
+    log_dir = ranks["args"][2]
+    return {
+        "name": "monitors",
+        "image": image,
+        "imagePullPolicy": ranks["imagePullPolicy"],
+        "restartPolicy": "Always",
+        "command": ["sh", f"{POD}/{MONITORS}"],
+        "args": [log_dir],
+        "env": ranks["env"][:1],
+        "volumeMounts": mounts,
     }
 
 

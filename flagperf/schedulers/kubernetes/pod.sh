@@ -7,15 +7,21 @@
 #   $5   folder in the log folder, for what the launcher writes for itself
 #   $6   seconds until the first step …
 #   $7   … and between two signs of progress after it. Then the ranks are stopped, and stopped.log has the reason
-#   $8…  the command that starts the ranks
+#   $8   the script of the monitors; empty: another container runs it
+#   $9…  the command that starts the ranks
 # Its exit status is that of the ranks' launcher. A pod that has ended can only be asked for its output: so the logs go
 # there, between two lines that nothing else prints, as a tar.gz in base64.
-parts=$1 code=$2 logs=$3 launcher=$4 scratch=$5 first_step=$6 stall=$7
-shift 7
+parts=$1 code=$2 logs=$3 launcher=$4 scratch=$5 first_step=$6 stall=$7 script=$8
+shift 8
 mkdir -p "$logs" && cat "$parts"/* | tar -xzf - -C "$code" || exit 1
 echo "the ranks start; their logs are in $logs"
 "$@" >>"$launcher" 2>&1 &
 ranks=$!
+monitors=''
+if [ -n "$script" ]; then
+    sh "$script" "$logs" >/dev/null 2>&1 &
+    monitors=$!
+fi
 ( # no launcher watches the ranks: this loop reads the last lines of the first one's log
     line='' before='' waited=0 key=first_step limit=$first_step
     while :; do
@@ -46,7 +52,7 @@ while kill -0 "$ranks" 2>/dev/null; do # a signal has ended the wait, not the la
     wait "$ranks"
     status=$?
 done
-kill "$watch" 2>/dev/null
+kill "$watch" $monitors 2>/dev/null
 rm -rf "$scratch"
 echo "-----BEGIN FLAGPERF LOGS-----"
 tar -czf - -C "${logs%/*}" "${logs##*/}" | base64

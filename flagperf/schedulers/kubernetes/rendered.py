@@ -29,6 +29,8 @@ from flagperf.run import folder as run_folder
 from flagperf.run.command_file import Command
 from flagperf.schedulers.kubernetes.kubectl import POD_SCRIPT
 from flagperf.schedulers.kubernetes.manifests import Payload, manifests
+from flagperf.schedulers.kubernetes.monitors import FILE as MEASURED
+from flagperf.schedulers.kubernetes.monitors import measured
 from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
 from flagperf.schedulers.kubernetes.text import manifest_text
 from flagperf.schedulers.request import Request
@@ -95,6 +97,7 @@ def _write(jobs: Sequence[JobConfig], target: Path, command: Command, say: Say) 
             run_folder.write_case(job, plan, folder)
             path = folder / _file(job, number)
             path.write_text(text, encoding="utf-8")
+            path.with_name(MEASURED).write_text(measured(job).text(), encoding="utf-8")
             say(f"kubectl apply -f {shlex.quote(str(path))}")
     say(f"flagperf report {shlex.quote(str(folder))} collect=true    # when the pods have ended")
 

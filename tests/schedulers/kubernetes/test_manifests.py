@@ -22,10 +22,12 @@ from flagperf.config.schema.cluster import Cluster, Secret
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import Hardware, Image, Vendor
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.build import build
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import make_plan
 from flagperf.schedulers.kubernetes.manifests import PART, Payload, manifests
+from flagperf.schedulers.kubernetes.monitors import Measured, measured
 from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
 from flagperf.schedulers.kubernetes.text import manifest_text
 from flagperf.secret import HIDDEN
@@ -114,6 +116,7 @@ EXPECTED_POD = {
             "args": [
                 *("/flagperf/code", "/work/run1/code", LOGS, f"{LOGS}/start_pytorch_task.log", f"{LOGS}/.scratch"),
                 *("900", "300"),  # deadlines
+                "/flagperf/pod/monitors.sh",
                 "/bin/sh",
                 ENVIRONMENT,
                 *("python3", "--nnodes", "2", "--nproc", "2", "--rank", "$(FLAGPERF_NODE_RANK)"),
@@ -169,7 +172,12 @@ def test_the_objects_of_two_nodes() -> None:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": f"{JOB}-config", **META},
-            "data": {"config.yaml": config, "environment.sh": environment_script(pod_job()), "pod.sh": "#!/bin/sh\n"},
+            "data": {
+                "config.yaml": config,
+                "environment.sh": environment_script(pod_job()),
+                "pod.sh": "#!/bin/sh\n",
+                "monitors.sh": measured(pod_job()).script(),
+            },
         },
         {
             "apiVersion": "v1",
@@ -276,6 +284,30 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
         {"limits": {"cpu": "8", "acme.com/other": 3}},
         {"runAsUser": 1000, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}},
     ]
+
+
+def test_monitors_in_a_side_container() -> None:
+    documents = made(pod_job(Kubernetes(monitor_image="reg/tool:1")))
+    validate(documents[-1])
+    assert (
+        pod_of(documents)["initContainers"]
+        == [
+            {
+                "name": "monitors",
+                "image": "reg/tool:1",
+                "imagePullPolicy": "IfNotPresent",
+                "restartPolicy": "Always",  # it runs beside the ranks, and Kubernetes ends it after them
+                "command": ["sh", "/flagperf/pod/monitors.sh"],
+                "args": [LOGS],
+                "env": EXPECTED_POD["containers"][0]["env"][:1],  # type: ignore[index]
+                "volumeMounts": [
+                    {"name": "config", "mountPath": "/flagperf/pod", "readOnly": True},
+                    {"name": "work", "mountPath": "/work"},
+                ],
+            }
+        ]
+    )
+    assert container_of(documents)["args"][7] == ""
 
 
 def test_labels_and_annotations_of_the_site() -> None:
@@ -458,10 +490,12 @@ def test_valid_against_the_published_schemas(
 ) -> None:
     nproc = 6 if hardware == "Max1550" else 8
     words = [f"vendor={vendor}", f"hardware={hardware}", f"nnodes={nnodes}", f"nproc={nproc}", "cluster=kubernetes"]
-    documents = made(compose([*words, "data_dir=/data", "dry_run=true"]))
+    job = compose([*words, "data_dir=/data", "dry_run=true"])
+    documents = made(job)
     for document in documents:
         validate(document)
     assert container_of(documents)["resources"] == {"limits": {resource: count}}
+    assert build(Measured, yaml.safe_load(measured(job).text()), "", str) == measured(job)
     assert documents[-1]["spec"]["completions"] == nnodes
 
 

@@ -37,7 +37,7 @@ from flagperf.schedulers.kubernetes import logs as pod_logs
 pytestmark = pytest.mark.long
 
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
-LIMITS = ("600", "2")  # seconds until the first step, and between two signs of progress
+LIMITS = ("600", "2", "")  # seconds until the first step, and between two signs of progress; no monitors
 MOST = 8 << 20  # bytes of a pod's logs here
 NODE = "resnet50-pytorch-cpux2x1/round1"
 KUBECTL = """\
@@ -164,6 +164,12 @@ def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch:
     (result,) = job.results
     assert (result.status, result.verdict, result.reasons, result.seconds) == ("finished", "VALID", (), 60.0)
     assert [rank["rank"] for rank in result.values["ranks"]] == [0, 1]
+    logs = {path.name for path in rendered.node_folder(1).iterdir()}
+    assert logs >= {"cpu_monitor.log", "mem_monitor.log", "host_monitor.log"}
+    assert [name for name in logs if name.startswith(".")] == []
+    assert set(result.monitors["nodes"][rendered.node_folder(1).name]) >= {"cpu", "mem"}
+    while subprocess.run(["pgrep", "-f", f"{tmp_path}/pod./pod/monitors.sh"], capture_output=True).stdout:
+        time.sleep(0.1)  # they end with the pod
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 0  # again: nothing is asked
     assert len(asked.read_text().splitlines()) == 3
     assert run_command(["report", str(rendered.folder)]) == 0
