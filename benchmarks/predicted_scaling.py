@@ -7,9 +7,7 @@ One sequence for each data rank, whatever the number of ranks (weak scaling).
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from predicted_published import GIB, PAGE, traced
 
@@ -29,14 +27,12 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 300, 70, 50
 
 def scales() -> Iterator[Scale]:
     """Each number of nodes, traced."""
-    with tempfile.TemporaryDirectory() as folder:
-        for nnodes in NODES:
-            overrides = ("model=llama3_8b", "vendor=nvidia", "hardware=H100", f"nnodes={nnodes}", "nproc=8", *WEAK)
-            config = dict(compose(overrides).config)
-            trace, reason = traced(config, Path(folder))
-            if trace is None:
-                raise SystemExit(reason)
-            yield scale_of(trace, config, figures_of(config), trace.memory.total / GIB)
+    words = ("model=llama3_8b", "vendor=nvidia", "hardware=H100", "nproc=8", *WEAK)
+    configs = [compose([*words, f"nnodes={nnodes}"]).config for nnodes in NODES]
+    for config, (trace, reason) in zip(configs, traced(configs), strict=True):
+        if trace is None:
+            raise SystemExit(reason)
+        yield scale_of(trace, config, figures_of(config), trace.memory.total / GIB)
 
 
 def plot(found: Sequence[Scale]) -> str:

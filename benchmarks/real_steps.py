@@ -2,7 +2,8 @@
 
     python benchmarks/real_steps.py config.yaml [STEPS]
 
-Prints a line of JSON: `gib`, the memory of a step at its peak; `seconds`, the median time of a step.
+Prints a line of JSON: `gib`, the memory of a step at its peak; `seconds`, the median time of a step; `probe`, the
+figures of this CPU, as probe=run measures them.
 
 Memory is what parameters, buffers and optimizer state hold, plus the growth of the process (VmHWM - VmRSS) during a
 step. Two steps come before: libraries then have what they keep for themselves. Freed memory must go back to the system
@@ -33,7 +34,9 @@ from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.parallel import make_strategy
 from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.randomness import seed_all
+from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.stand_in import CPU, settings_of, world_of
 from flagperf.trainer.start.imports import import_components
@@ -102,7 +105,9 @@ def main(path: str, steps: int) -> None:
         began = time.perf_counter()
         peaks.append(peak(step, held))
         seconds.append(time.perf_counter() - began)
-    print(json.dumps({"gib": max(peaks) / GIB, "seconds": statistics.median(seconds)}))
+    probe = Probe(CPU, World(0, 1, 0, 1)).measure()
+    del probe["device"]
+    print(json.dumps({"gib": max(peaks) / GIB, "seconds": statistics.median(seconds), "probe": probe}))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class TextToMel(SpeechSynthesis):
 
     values_decide = True  # the lengths of clips, by which an LSTM packs them
     operations_within = 0.05  # its LSTM is counted or not: that depends on the kernel which computes it
+    full_length = 861  # mel frames of ten seconds, the longest clips of LJ Speech
 
     def __init__(self, mask_padding: bool) -> None:
         self.mask_padding = mask_padding
@@ -65,10 +66,15 @@ class TextToMel(SpeechSynthesis):
 
     @override
     def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
-        """Clips of ten seconds, the longest of LJ Speech: 150 letters, 861 mel frames."""
-        letters, frames = 150, 861
-        mel = torch.zeros(samples, config["n_mel_channels"], frames)
-        sizes = (torch.full((samples,), size) for size in (letters, frames))
+        """Clips of full length."""
+        return self.batch_of_length(config, samples, self.full_length)
+
+    @override
+    def batch_of_length(self, config: Mapping[str, Any], samples: int, length: int) -> Batch:
+        """Clips of so many mel frames, with the 150 letters of the longest clips."""
+        letters = 150
+        mel = torch.zeros(samples, config["n_mel_channels"], length)
+        sizes = (torch.full((samples,), size) for size in (letters, length))
         return torch.zeros(samples, letters, dtype=torch.long), next(sizes), mel, next(sizes)
 
     @override

@@ -42,6 +42,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
 
     forwards: Tensor
 
+    blocks_differ = True  # layers on shortened frames compute less than the others
+
     def __init__(
         self,
         latent_temp: tuple[float, float, float],
@@ -91,11 +93,13 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
     def through(self, layers: Iterable[nn.Module], hidden: Tensor) -> Tensor:
         """The frames after these layers. Training may drop each layer.
 
-        Layers are dropped only where there is a gradient: all of them are there when operations are counted.
+        Layers are dropped only where there is a gradient: all of them are there when operations are counted. A trace
+        without values takes each comparison as false: it drops no layer.
         """
         share = self.config.layerdrop if self.training and torch.is_grad_enabled() else 0.0
         for layer in layers:
-            if not share or torch.rand(()) >= share:
+            dropped = share and torch.rand(()) < share
+            if not dropped:
                 made = layer(hidden)
                 hidden = made[0] if isinstance(made, tuple) else made  # a tuple in transformers 4
         return hidden

@@ -30,6 +30,7 @@ class Task:
     group: Any = None
 
     values_decide = False  # whether values decide shapes in a training step, so that shapes alone do not tell its size
+    full_length: int | None = None  # of the samples of full_batch, where each part of a sample costs the same
 
     operations_within = 0.001  # share by which the operations of `example` may differ between two equal networks
 
@@ -100,6 +101,10 @@ class Task:
         By default the samples of `example`, over and over: right where `example` is of full size.
         """
         return repeated(self.example(config), samples)
+
+    def batch_of_length(self, config: Mapping[str, Any], samples: int, length: int) -> Any:
+        """The same with samples of another length. A task that has a `full_length` has this method."""
+        raise NotImplementedError
 
     def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
         """Metrics over this rank's share of the evaluation data, summed over the whole job, which is `group`.

@@ -19,7 +19,12 @@ class Equal(NamedTuple):
 
 
 def equal_blocks(network: nn.Module) -> Equal | None:
-    """The most parameters in neighbouring blocks that are alike in class and parameters, where these are many."""
+    """The most parameters in neighbouring blocks that are alike in class and parameters, where these are many.
+
+    None also for a network that gives its blocks different work, and says so by `blocks_differ`.
+    """
+    if getattr(network, "blocks_differ", False):
+        return None
     lists = [module for module in network.modules() if isinstance(module, (nn.ModuleList, nn.Sequential))]
     long = [equal for blocks in lists for equal in _alike(blocks) if equal.number >= ENOUGH and _parameters(equal)]
     return max(long, key=_parameters, default=None)

@@ -34,6 +34,7 @@ from flagperf.trainer.pytorch.trace.tally import Tally
 
 FEW = (2, 3)  # blocks or micro steps that stand for more of them
 SAMPLES = (1, 2)  # likewise, where values decide shapes
+LENGTHS = (16, 32)  # likewise, of samples whose parts cost the same
 
 
 @dataclass
@@ -43,6 +44,7 @@ class _Counted:
     counts: Counts
     how: str
     layers: int | None
+    length: int | None
     guessed: set[str]
 
 
@@ -73,23 +75,28 @@ def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Co
     layers = None if equal is None or task.values_decide else equal.number
     guessed: set[str] = set()
 
-    def counts(samples: int, micro_steps: int, number: int | None) -> Counts:
+    def counts(samples: int, micro_steps: int, number: int | None = None, length: int | None = None) -> Counts:
         few = replace(settings, gradient_accumulation_steps=micro_steps)
-        tally = _tally(config, few, world, samples, number)
+        tally = _tally(config, few, world, samples, number, length)
         guessed.update(tally.guessed)
         return tally.finish()
 
     def of_all_blocks(samples: int, micro_steps: int) -> Counts:
         if layers is None:
-            return counts(samples, micro_steps, None)
+            return counts(samples, micro_steps)
         return along_line([counts(samples, micro_steps, number) for number in FEW], FEW, layers)
+
+    def of_full_length(samples: int, micro_steps: int) -> Counts:
+        if task.full_length is None:
+            return counts(samples, micro_steps)
+        short = [counts(samples, micro_steps, length=length) for length in LENGTHS]
+        return along_line(short, LENGTHS, task.full_length)
 
     def of_all_samples(micro_steps: int) -> Counts:
         if not task.values_decide:
             return of_all_blocks(settings.train_batch_size, micro_steps)
-        return along_line(
-            [of_all_blocks(number, micro_steps) for number in SAMPLES], SAMPLES, settings.train_batch_size
-        )
+        few = [of_full_length(number, micro_steps) for number in SAMPLES]
+        return along_line(few, SAMPLES, settings.train_batch_size)
 
     def of_all_steps() -> Counts:
         wanted = settings.gradient_accumulation_steps
@@ -98,11 +105,23 @@ def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Co
         few = [of_all_samples(number) for number in FEW]
         return replace(along_line(few, FEW, wanted), peaks=few[-1].peaks)  # more micro steps hold no more
 
-    return _Counted(of_all_steps(), "values" if task.values_decide else "shapes", layers, guessed)
+    return _Counted(of_all_steps(), "values" if task.values_decide else "shapes", layers, task.full_length, guessed)
 
 
-def _tally(config: Mapping[str, Any], settings: Settings, world: World, samples: int, number: int | None) -> Tally:
-    """One step, of so many samples in a micro step; `number`: how many of the equal blocks, None: the whole network."""
+def _tally(
+    config: Mapping[str, Any],
+    settings: Settings,
+    world: World,
+    samples: int,
+    number: int | None,
+    length: int | None,
+) -> Tally:
+    """One step, of so many samples in a micro step.
+
+    Args:
+        number: how many of the equal blocks; None: the whole network.
+        length: of the samples; None: that of the case.
+    """
     task: Task = component(config, "task")
     strategy = make_strategy(config, settings, world)
     mode = None if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
@@ -116,7 +135,7 @@ def _tally(config: Mapping[str, Any], settings: Settings, world: World, samples:
     if mode is not None:
         network = part_of_rank(network, strategy, mode)
     with mode or nullcontext():
-        batch = task.full_batch(config, samples)
+        batch = task.full_batch(config, samples) if length is None else task.batch_of_length(config, samples, length)
     tally = Tally(strategy.mesh, task.samples(batch) * settings.gradient_accumulation_steps)
     Step(config, strategy, task, network, mode, batch, names).run(tally)
     return tally
@@ -183,7 +202,8 @@ def _notes(config: Mapping[str, Any], counted: _Counted) -> list[str]:
     if counted.layers is not None:
         notes.append(f"{FEW[0]} and {FEW[1]} of {counted.layers} equal blocks were traced; the rest follows on a line.")
     if counted.how == "values":
-        notes.append("Values decide shapes: real steps of 1 and 2 samples on the CPU; the rest follows on a line.")
+        samples = "1 and 2 samples" + (f" of length {LENGTHS[0]} and {LENGTHS[1]}" if counted.length else "")
+        notes.append(f"Values decide shapes: real steps of {samples} on the CPU; the rest follows on a line.")
     if counted.guessed - {""}:
         notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(counted.guessed))}.")
     return notes

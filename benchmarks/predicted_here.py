@@ -1,0 +1,90 @@
+"""What `flagperf predict` computes of some cases, beside real steps on the CPU of this machine (real_steps.py).
+
+    python benchmarks/predicted_here.py [CASE ...]
+
+Prints a table: memory of a step at its peak, and the eager bound of its time by the probed peaks. Times need a quiet
+machine; memory does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from predicted_published import GIB, traced
+from real_steps import ENVIRONMENT
+
+from flagperf.config.compose import compose
+from flagperf.contract.records import ProbedDevice
+from flagperf.predict.times import figures_of, job_times
+from flagperf.report.markdown import table
+
+HERE = Path(__file__).parent
+COMMON = ("vendor=cpu", "nproc=1", "division=open", "precision=fp32", "dry_run=true")
+LANGUAGE = ("global_batch_size=null", "gradient_accumulation_steps=1")
+CASES: Mapping[str, tuple[str, ...]] = {
+    "resnet50": ("size=full", "train_batch_size=8"),
+    "mobilenetv2": ("size=tiny", "train_batch_size=1024"),
+    "bert": ("size=tiny", "train_batch_size=512"),
+    "vit": ("size=tiny", "train_batch_size=512"),
+    "gpt2": ("size=tiny", "train_batch_size=128", *LANGUAGE),
+    "llama3_8b": ("size=tiny", "train_batch_size=128", *LANGUAGE),
+    "t5_small": ("size=tiny", "train_batch_size=512"),
+    "distilbert": ("size=tiny", "train_batch_size=1024"),
+    "transformer": ("size=tiny", "train_batch_size=16384"),
+}
+STEPS = 3
+
+
+def row(case: str, words: tuple[str, ...]) -> dict[str, str]:
+    """A line of the table."""
+    config = dict(compose([f"model={case}", *COMMON, *words]).config)
+    ((trace, reason),) = traced([config])
+    if trace is None:
+        raise SystemExit(f"{case}: {reason}")
+    real = real_steps(config)
+    device = ProbedDevice(0, "here", "cpu", real["probe"])
+    times = job_times(trace, config, figures_of(config, [device]))
+    assert times is not None, "the probe measures all that times need"
+    tensors, least = trace.memory.total / GIB, times.at_least(fused=False, overlap=True)
+    return {
+        "case": case,
+        "size, batch": f"{config['size']}, {config['train_batch_size']}",
+        "predicted [GiB]": f"{tensors:.3f}",
+        "measured [GiB]": f"{real['gib']:.3f}",
+        "difference": f"{tensors / real['gib'] - 1:+.1%}",
+        "step at least [s]": f"{least:.3f}",
+        "measured [s]": f"{real['seconds']:.3f}",
+        "of the bound": f"{real['seconds'] / least:.2f}",
+    }
+
+
+def real_steps(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What real steps need, measured in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.yaml")
+        path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+        command = [sys.executable, str(HERE / "real_steps.py"), str(path), str(STEPS)]
+        done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=True)
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+def main(cases: list[str]) -> None:
+    """Print a line for each case when it is known, then the table."""
+    rows = []
+    for case in cases or CASES:
+        rows.append(row(case, CASES[case]))
+        print(rows[-1], flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
