@@ -17,7 +17,7 @@ import yaml
 
 import flagperf
 from cases.golden_bands import FACTOR, as_lists, bands, deviations, reference_of, rounded, widths
-from cases.golden_trainings import REFERENCE, REORDERED, ROUNDED, SPLIT, Trainings, forked, prepare, versions
+from cases.golden_trainings import REFERENCE, ROUNDED, ROUNDED_OTHERWISE, SPLIT, Trainings, forked, prepare, versions
 from cases.statements import write_files
 from flagperf.compare.golden import ALWAYS, STEPS, clipping, identity_of
 from flagperf.config.compose import compose
@@ -78,7 +78,7 @@ def text(case: str, folders: Sequence[Path] = ()) -> str:
     if dropouts := dropouts_of(case, folders):
         recordings["dropout"] = Recording.of(case, [*lr, *dropouts], folders)
     for name, recording in recordings.items():
-        recording.train(REFERENCE, *REORDERED, *ROUNDED, *([SPLIT] if name != "dropout" else []))
+        recording.train(REFERENCE, *ROUNDED_OTHERWISE, *ROUNDED, *([SPLIT] if name != "dropout" else []))
     content = {
         "case": case,
         "revision": plain.config["revision"],
@@ -119,7 +119,7 @@ def calm(case: str, folders: Sequence[Path]) -> list[Attempt]:
 def _growing(recording: Recording) -> Iterator[float]:
     """The width of the band after each further training in fp32, up to the first that is too wide."""
     recording.train(REFERENCE)
-    for way in REORDERED:
+    for way in ROUNDED_OTHERWISE:
         recording.train(way)
         yield widths(recording.trainings)[-1]
         if widths(recording.trainings)[-1] >= WIDEST:

@@ -27,19 +27,22 @@ class Way:
     onednn: bool = True  # its matrix products and convolutions, or PyTorch's own
     narrow: bool = False  # MKL and oneDNN without wide vectors: they add in another order
     micro_steps: int = 1  # into which each of the case's own is split
+    last_bits: int = 0  # a number that draws other last bits of the first weights, as another rounding gives
 
     @property
     def title(self) -> str:
         """The differences from the reference, in words."""
         parts = [self.precision, *(["without oneDNN"] * (not self.onednn))]
+        parts += [f"other last bits {self.last_bits}"] * bool(self.last_bits)
         return ", ".join([*parts, *(["narrow vectors"] * self.narrow), *(["micro steps"] * (self.micro_steps > 1))])
 
 
 REFERENCE = Way()
 SPLIT = Way(micro_steps=2)
 REORDERED = (Way(narrow=True), Way(onednn=False))  # fp32 with sums in another order
+ROUNDED_OTHERWISE = (*REORDERED, Way(last_bits=1), Way(last_bits=2))
 ROUNDED = (Way("tf32", onednn=False), Way("amp_bf16"))
-WAYS = (REFERENCE, *REORDERED, SPLIT, *ROUNDED)
+WAYS = (REFERENCE, *ROUNDED_OTHERWISE, SPLIT, *ROUNDED)
 Trainings = Dict[Way, Union[Curve, str]]  # way → what the training logged, or the error that ended the training
 Logged = TypeVar("Logged")
 
@@ -119,6 +122,8 @@ def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> list[Event]:
 
     if way.narrow:
         narrow_after_loading()
+    if way.last_bits:
+        change_last_bits(way.last_bits)
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     torch.backends.mkldnn.set_flags(way.onednn)
     rounding: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -152,6 +157,24 @@ def narrow_after_loading() -> None:
         return datasets
 
     parts.load_datasets = loaded
+
+
+def change_last_bits(number: int) -> None:
+    """Let the network of this process begin with weights that differ by one rounding, at random."""
+    import torch
+
+    from flagperf.trainer.pytorch.parts import Parts
+
+    build = Parts.__post_init__
+
+    def built(parts: Parts) -> None:
+        build(parts)
+        generator = torch.Generator().manual_seed(number)
+        with torch.no_grad():
+            for parameter in parts.network.parameters():
+                parameter.mul_(1 + 2**-24 * torch.randn(parameter.shape, generator=generator))
+
+    Parts.__post_init__ = built  # type: ignore[method-assign]
 
 
 @contextmanager

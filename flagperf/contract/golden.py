@@ -19,6 +19,9 @@ from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
 
 NUMBERS = ("loss", "grad_norm")  # of each step
+OF_ALL = (
+    3.0  # the root mean square of the distances of all steps counts so many times: small errors of each step add up
+)
 NO_METRIC = ("step", "samples", "time")  # fields of EVALUATE beside the metrics
 
 
@@ -87,7 +90,10 @@ class Check:
 
     @property
     def distances(self) -> list[Distance]:
-        """The distance of each number from the curve, in the order of steps; infinite where there is no number."""
+        """The distance of each number from the curve, in the order of steps; infinite where there is no number.
+
+        After the last step follow the metrics, and the distances of all steps together.
+        """
         widths = {(name, step): width for name, step, width in self.band.points()}
         values = {(name, step): value for name, step, value in self.measured.points()}
         distances = [
@@ -95,6 +101,7 @@ class Check:
             for name, step, expected in self.golden.curve.points()
             if name != "grad_norm" or self.measured.grad_norm  # some frameworks log none
         ]
+        distances += [_of_all(name, distances) for name in NUMBERS if any(there.name == name for there in distances)]
         return sorted(distances, key=lambda distance: (distance.step, distance.name not in NUMBERS))
 
     @property
@@ -120,6 +127,13 @@ class Check:
             return f"inside the band of {self.precision}: {len(self.golden.curve.loss)} steps, at most {self.largest}"
         began = f"{first.name} is the first outside, by {first.ratio:.3g} times the band"
         return f"outside the band of {self.precision} from step {first.step} on: {began}; at most {self.largest}"
+
+
+def _of_all(name: str, distances: Sequence[Distance]) -> Distance:
+    """The distance of all steps together of the loss or the gradient norm."""
+    ratios = [there.ratio for there in distances if there.name == name]
+    mean_square = sum(ratio**2 for ratio in ratios) / len(ratios)
+    return Distance(OF_ALL * math.sqrt(mean_square), f"{name} of all steps", len(ratios))
 
 
 def _ratio(deviation: float, width: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ FOLDER = "alignment"  # of a job
 PLATFORM = ("framework", "vendor", "hardware")  # parts of a configuration that have a name
 SETTINGS = ("case", "revision", "precision")
 STEPS = ("loss", "grad_norm")  # numbers of each step
+OF_ALL = 3.0  # the root mean square of the shares of all steps counts so many times
 
 
 def alignment_rows(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
@@ -41,22 +43,26 @@ def alignment_rows(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def side(curve: Mapping[str, Any], band: Mapping[str, Any], log: Rank) -> str:
-    """ "inside", where each number of a training lies inside the band, else "outside"."""
+    """ "inside", where each number of a training, and all steps together, lie inside the band, else "outside"."""
     steps = [event.value for event in log.all("STEP_END")]
     evaluations = log.all("EVALUATE")
     metrics = evaluations[-1].value if evaluations else {}
-    pairs = [(curve["metrics"][name], width, metrics.get(name)) for name, width in band["metrics"].items()]
-    for name in STEPS:
-        logged = [step.get(name) for step in steps]
-        if name == "loss" or any(value is not None for value in logged):  # some frameworks log no norms
-            values = (logged + [None] * len(curve[name]))[: len(curve[name])]
-            pairs += zip(curve[name], band[name], values, strict=True)
-    return "inside" if all(lies_inside(*pair) for pair in pairs) else "outside"
+    measured = {name: [step.get(name) for step in steps] for name in STEPS}
+    ratios = [share(expected, band["metrics"][name], metrics.get(name)) for name, expected in curve["metrics"].items()]
+    for name, values in measured.items():
+        if name == "loss" or any(value is not None for value in values):  # some frameworks log no norms
+            every = (values + [None] * len(curve[name]))[: len(curve[name])]
+            of_steps = [share(*numbers) for numbers in zip(curve[name], band[name], every, strict=True)]
+            ratios += [*of_steps, OF_ALL * math.sqrt(statistics.fmean(ratio**2 for ratio in of_steps))]
+    return "inside" if all(ratio <= 1 for ratio in ratios) else "outside"
 
 
-def lies_inside(expected: float, width: float, value: Any) -> bool:
-    """Whether a number lies inside the band. No number lies outside."""
-    return isinstance(value, (int, float)) and math.isfinite(value) and abs(value - expected) <= width
+def share(expected: float, width: float, value: Any) -> float:
+    """How far a number lies from the curve, as a share of the band; no number lies infinitely far."""
+    if not isinstance(value, (int, float)) or math.isnan(value):
+        return math.inf
+    deviation = abs(value - expected)
+    return deviation / width if width else (math.inf if deviation else 0.0)
 
 
 def platform(log: Rank) -> dict[str, Any]:

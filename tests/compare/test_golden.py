@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.compare.golden import STEPS, golden_file, identity_of
+from flagperf.compare.golden import golden_file, identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF, VENDORS, family_of, options
 from flagperf.contract.golden import Check, Curve, Golden, read
@@ -23,12 +23,17 @@ VERDICTS = {
     "the same": (CURVE, "inside the band of fp32: 3 steps, at most 0 times the band (loss, step 1)"),
     "a little apart": (
         Curve([2.05, 1.5, 1.0], [3.0, 2.0, 1.0], METRICS),
-        "inside the band of fp32: 3 steps, at most 0.5 times the band (loss, step 1)",
+        "inside the band of fp32: 3 steps, at most 0.866 times the band (loss of all steps, step 3)",
     ),
     "outside from a step on": (
         Curve([2.0, 1.7, 2.0], [3.0, 2.0, 1.0], METRICS),
         "outside the band of fp32 from step 2 on: loss is the first outside, by 2 times the band; "
-        "at most 5 times the band (loss, step 3)",
+        "at most 9.33 times the band (loss of all steps, step 3)",
+    ),
+    "a small error of each step": (
+        Curve([2.0, 1.5, 1.0], [2.88, 1.88, 0.88], METRICS),
+        "outside the band of fp32 from step 3 on: grad_norm of all steps is the first outside, by 1.2 times the band; "
+        "at most 1.2 times the band (grad_norm of all steps, step 3)",
     ),
     "another metric, and no norms": (
         Curve([2.0, 1.5, 1.0], [], {**METRICS, "accuracy": 0.48}),
@@ -64,8 +69,8 @@ def test_each_curve_is_of_the_case_as_it_is_now() -> None:
         (golden.case, golden.name, config["revision"], identity_of(config))
         for golden, config in zip(curves, configs, strict=True)
     ]
-    lengths = {len(curve.loss) for golden in curves for curve in (golden.curve, *golden.bands.values())}
-    assert lengths <= {STEPS}
+    lengths = [{len(curve.loss) for curve in (golden.curve, *golden.bands.values())} for golden in curves]
+    assert lengths == [{config["max_steps"]} for config in configs]
 
 
 @pytest.mark.parametrize("content", ["", "case: toy\n", "curves: [1]\n", ": :\n"])
