@@ -54,6 +54,11 @@ def sequence() -> Any:
     return torch.zeros(1, 8192 + 1, dtype=torch.long)
 
 
+def noised() -> Any:
+    pixels = torch.zeros(1, 3, 64, 64)
+    return {"image": pixels, "label": torch.zeros(1, dtype=torch.long), "noise": pixels, "time": torch.zeros(1)}
+
+
 def masked_text(predictions: int) -> Any:
     row = torch.zeros(1, 512, dtype=torch.long)
     places = torch.zeros(1, predictions, dtype=torch.long)
@@ -73,6 +78,7 @@ def masked_text(predictions: int) -> Any:
         pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
         pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
         pytest.param("llama3_8b", 8_030_261_248, 158_141, sequence, id="llama3_8b: a sequence of 8192 tokens"),
+        pytest.param("dit", 32_883_120, 2 * 6.06, noised, id="dit: an image of 64 pixels, as many patches as DiT-S/2"),
         pytest.param("llama3_1b", 1_235_814_400, 29_043, sequence, id="llama3_1b: a sequence of 8192 tokens"),
     ],
 )
