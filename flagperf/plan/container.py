@@ -72,8 +72,13 @@ def make_container(job: JobConfig, node: Node, rank: int, paths: Paths, start: C
             **({SLURM_JOB: str(slurm_job)} if slurm_job else {}),
         },
         mounts=mounts,
-        options=job.container,
+        options=_accepted(job.container),
     )
+
+
+def _accepted(options: ContainerOptions) -> ContainerOptions:
+    """Without a size of /dev/shm where the host's own is used: docker ignores this size, and podman refuses it."""
+    return replace(options, shm_size=None) if options.ipc == "host" else options
 
 
 def _data_mounts(job: JobConfig, node: Node) -> Iterator[Mount]:

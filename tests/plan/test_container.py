@@ -217,6 +217,17 @@ def test_sample_data_is_kept_on_the_host_and_may_be_written() -> None:
     assert actual.mounts[-1] == Mount(f"{job.cluster.work_dir}/sample", "/home/me/sample", read_only=False)
 
 
+@pytest.mark.parametrize(("ipc", "size"), [("host", None), ("private", "32g")])
+def test_the_shared_memory_of_the_host_has_its_own_size(ipc: str, size: str | None) -> None:
+    """Podman refuses a size."""
+    options = ContainerOptions(ipc=ipc, shm_size="32g")
+    job = example_job(container=options, image=Image("img:1", "present"))
+    paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
+    container = make_container(job, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
+    assert container is not None
+    assert (container.options.ipc, container.options.shm_size) == (ipc, size)
+
+
 def test_a_process_runtime_has_no_container() -> None:
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
     assert make_container(example_job(), Node("h", "1.2.3.4"), 0, paths, Command(("x",))) is None
