@@ -1,14 +1,40 @@
-"""Trainings of golden curves: each case is inside the band of its curve, and a killed training ends the program."""
+"""Trainings of golden curves: each case is inside the bands of its curves, and a killed training ends the program."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from cases.golden_trainings import REFERENCE, forked
-from flagperf.contract.golden import Curve
+from cases.golden_trainings import REFERENCE, forked, prepare
+from flagperf.compare.golden import golden_file
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF, family_of, options
+from flagperf.contract.golden import Check, Curve, Golden, read
+
+CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_is_inside_the_bands_of_its_curves(shared: Path, case: str) -> None:
+    """All steps of each curve: a rounding may grow and leave a band of late steps, and the metrics come at the end.
+
+    The trainings of other tests have other settings. A case trains for 1 to 10 s of a core.
+    """
+    checks = [trained(golden, shared / "sample") for golden in read(golden_file(case, [CONF]))]
+    assert [(check.golden.name, check.verdict) for check in checks if not check.inside] == []
+
+
+def trained(golden: Golden, sample_dir: Path) -> Check:
+    """A training in fp32 in a fork of this process, which imports what the cases need."""
+    config = compose([f"model={golden.case}", *golden.overrides, f"sample_dir={sample_dir}"]).config
+    prepare(config)
+    curve = forked(config, REFERENCE, Curve.of)
+    assert isinstance(curve, Curve), curve
+    return Check(golden, "fp32", curve)
 
 
 def test_a_killed_training_is_an_error() -> None:
