@@ -49,7 +49,7 @@ def runs() -> dict[tuple[str, ...], str]:
 def _lines(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
-        text = "".join(BLOCK.findall(text)).replace("\\\n", " ")
+        text = re.sub(r"\\\n *", " ", "".join(BLOCK.findall(text)))
         yield from (line for line in text.splitlines() if re.match(r"flagperf( |$)", line))
         return
     head = (line for line in text.splitlines()[:3] if line.startswith("# flagperf"))

@@ -70,7 +70,7 @@ def test_cases_in_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
         name = line.split()[0]
         heading = heading if line.startswith("  ") else name
         groups.setdefault(heading, []).extend([name] if name != heading else [])
-    assert list(groups) == ["vision", "language", "speech", "other"]
+    assert list(groups) == ["vision", "language", "speech", "generation", "other"]
     assert {"resnet50", "vit"} < set(groups["vision"])
     assert {"bert", "llama2_70b", "llama2_7b"} < set(groups["language"])
     assert groups["other"] == ["toy"]

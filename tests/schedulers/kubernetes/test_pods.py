@@ -215,7 +215,10 @@ def test_code_that_cannot_be_laid_out(tmp_path: Path) -> None:
     [
         pytest.param("STEP_END", "hang: no progress for 2 s (deadlines.stall)", id="ranks that hang"),
         pytest.param(
-            "WAITING", "hang: no progress for 2 s (deadlines.stall)", id="ranks that wait for a rank elsewhere"
+            "WAITING",
+            "hang: no progress for 2 s (deadlines.stall)",
+            marks=pytest.mark.slow,
+            id="ranks that wait for a rank elsewhere",
         ),
     ],
 )
@@ -228,14 +231,16 @@ def test_ranks_that_hang_are_stopped_and_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = ['[PerfLog] {"event": "STEP_END"}', f'[PerfLog] {{"event": "{last_line}"}}']
-    answers = {}
+    pods = []
     for rank in range(2):
-        logs = tmp_path / rendered.node_folder(rank).name
-        script = f"""printf '%s\\n' '{lines[0]}' >{logs}/rank{rank}.out.log
-            while sleep 0.3; do [ {last_line} = STEP_END ] || echo '{lines[1]}' >>{logs}/rank{rank}.out.log; done"""
-        ran = pod(logs.name, tmp_path, "sh", "-c", script)
-        answers[rank] = (printed(ran), ended(143))
-        assert ran.returncode == 143
+        name, home = rendered.node_folder(rank).name, tmp_path / f"pod{rank}"
+        home.mkdir()
+        log = home / name / f"rank{rank}.out.log"
+        script = f"""printf '%s\\n' '{lines[0]}' >{log}
+            while sleep 0.3; do [ {last_line} = STEP_END ] || echo '{lines[1]}' >>{log}; done"""
+        pods.append(pod(name, home, "sh", "-c", script))
+    answers = {rank: (printed(ran), ended(143)) for rank, ran in enumerate(pods)}
+    assert [ran.returncode for ran in pods] == [143, 143]
     kubectl_says(tmp_path, rendered.job, answers, monkeypatch)
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
     capsys.readouterr()
