@@ -14,7 +14,7 @@ import tiny_llama
 import toy
 from test_parallel import DDP, EQUAL, EVALUATED, SHARDED, Told, check_parameters, configuration, refusals, train
 
-STEPS, SAMPLES, MICRO_STEPS = 20, 16, 4
+STEPS, SAMPLES, MICRO_STEPS = 20, 16, 2
 DATA = {"length": 17}
 TRAINING = {
     "task": tiny_llama.node("NextOfPair"),
@@ -87,7 +87,7 @@ SLOW = {
 
 
 def config_of(division: Division, **settings: Any) -> dict[str, Any]:
-    """Twenty steps of sixteen rows, in four micro steps."""
+    """Twenty steps of sixteen rows, in two micro steps."""
     mesh = division.parallel["mesh"]
     data_ranks = 1 if "cp" not in mesh else math.prod(mesh[side] for side in ("dp_replicate", "dp_shard", "ep"))
     sizes = {"train_batch_size": SAMPLES // MICRO_STEPS // data_ranks, "gradient_accumulation_steps": MICRO_STEPS}
