@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := -m pip install -q --no-compile
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose test files import torch, which takes ten seconds in each worker; they compute, and seldom wait. A file
 # stays in one worker, which trains once what its tests share.
@@ -70,7 +70,7 @@ test: $(DEV)  ## two calls side by side, each of which waits half of its time; t
 environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the first
 
 slow: $(DEV) environments
-	$(PYTEST) -m "$(SLOW)" --durations-path tests/durations.json $(PART:%=--splits 3 --group %) $(STORE:%=--store-durations --clean-durations)
+	$(PYTEST) -n $(or $(filter 0 1 2,$(WORKERS)),3) -m "$(SLOW)" --durations-path tests/durations.json $(PART:%=--splits 3 --group %) $(STORE:%=--store-durations --clean-durations)
 
 $(FRAMEWORKS): %: $(VENV)-%/.installed
 

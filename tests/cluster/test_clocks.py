@@ -59,6 +59,7 @@ def test_the_offset_is_measured_at_connect(apart: TestCluster) -> None:
     assert {host.name: asyncio.run(measured(host)) for host in apart.hosts} == approximately(CLOCKS)
 
 
+@pytest.mark.slow
 def test_a_run_on_hosts_whose_clocks_differ(apart: TestCluster, tmp_path: Path) -> None:
     user = with_acme(User(apart, tmp_path, steps=True))
     acme = user.config_dir / "vendor/acme.yaml"  # whose ranks see the host's time

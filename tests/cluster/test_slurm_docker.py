@@ -48,6 +48,7 @@ def in_mid_run(user: SlurmUser) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_the_ranks_of_each_node_run_in_a_container(docker_slurm: SlurmLab, tmp_path: Path) -> None:
     done = user_of(docker_slurm, tmp_path).run(*SHORT)
     assert done.exit_code == 0, done.output

@@ -32,6 +32,7 @@ def fault(file: str, found: str, asked: str, advice: str) -> str:
     return f"{file}\n  found:   {found}\n  asked:   {asked}\n  do:      {advice}"
 
 
+@pytest.mark.slow
 @pytest.mark.pip
 def test_a_right_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Beside an old log, which is not taken for the new one; nothing is written into the folder."""
