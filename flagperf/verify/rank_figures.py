@@ -132,7 +132,10 @@ RANK_FIGURES = {
         for percent in (50, 90, 99)
     },
 }
-KNOWN_TO_THE_PROCESS = ("checkpoint_time", "init_time", "e2e_time", "peak_memory", "parameters_checksum")
+KNOWN_TO_THE_PROCESS = (
+    *("checkpoint_time", "init_time", "e2e_time"),
+    *("peak_memory", "peak_allocated", "parameters_checksum"),
+)
 
 
 def rank_rows(location: str, round_: Round) -> Iterator[Row]:

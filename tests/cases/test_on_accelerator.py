@@ -86,4 +86,5 @@ def test_a_vendor_is_yaml_and_a_plugin(tiny: Tiny, tmp_path: Path) -> None:
         "device events",
         "device",
     )
+    assert values["ranks"][0]["peak_allocated"] == pytest.approx(values["peak_memory"] / 2, rel=0.01)
     assert values["final_loss"] == pytest.approx(expected[-1].value["final_loss"], rel=1e-4)

@@ -35,6 +35,7 @@ class RankFigures:
     loss_checksum: str
     parameters_checksum: str
     communication_wait: float | None = None  # for other ranks; None: not measured
+    peak_allocated: float | None = None  # GiB of peak_memory that tensors held; None: not known
     parameters_group: int = 0  # ranks with the same number hold the same parameters, and the same checksum
     data_files: int | None = None  # on the first rank of each node: number of files of the case's data …
     data_fingerprint: str | None = None  # … and their fingerprint

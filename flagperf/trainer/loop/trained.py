@@ -49,6 +49,7 @@ class FrameworkFigures:
     peak_memory_kind: str
     forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
     parameters_group: int = 0  # ranks with the same number hold the same parameters
+    peak_allocated: float | None = None  # GiB of peak_memory that tensors held; None: not known
     frozen_checksum: str | None = None  # of the frozen weights of a network with adapters
     formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
 

@@ -65,6 +65,14 @@ def peak_memory(device: torch.device) -> tuple[float, str]:
     return module_of(device).max_memory_reserved(device) / GIB, "device"
 
 
+def peak_allocated(device: torch.device) -> float | None:
+    """GiB of tensors at the peak, without what the allocator keeps; None: the device cannot tell."""
+    module = None if device.type == "cpu" else module_of(device)
+    if module is None or not hasattr(module, "max_memory_allocated"):
+        return None
+    return float(module.max_memory_allocated(device)) / GIB
+
+
 def forget_peak(device: torch.device) -> None:
     """Restart the peak of the memory from the memory in use now, where the plug-in can do so."""
     if device.type == "cpu":

@@ -6,7 +6,7 @@ from typing import Any
 
 from flagperf.trainer.loop.trained import FrameworkFigures
 from flagperf.trainer.pytorch.checksum import checksum, frozen_checksum
-from flagperf.trainer.pytorch.device import peak_memory
+from flagperf.trainer.pytorch.device import peak_allocated, peak_memory
 from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.flops import count_forward, first_batch
 from flagperf.trainer.pytorch.parts import Parts
@@ -22,6 +22,7 @@ def framework_figures(parts: Parts) -> FrameworkFigures:
         frozen_checksum=frozen_checksum(parts.network, parts.strategy, parts.world),
         peak_memory=memory,
         peak_memory_kind=memory_kind,
+        peak_allocated=peak_allocated(parts.device),
         forward=_forward_operations(parts) if parts.world.rank == 0 else {},
         formula=parts.task.formula(parts.undivided, parts.config),
     )
