@@ -14,7 +14,7 @@ from flagperf.contract.records import Statistics, Summary
 from flagperf.plain import plain
 from flagperf.report import cells
 from flagperf.report.tables import SHARES, step_times
-from flagperf.results.convergence import MORE, sentence
+from flagperf.results.convergence import MORE, sentence, two_digits
 from flagperf.results.summary import UTILISATIONS, usable, verdict
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def more_rounds(comparison: Comparison) -> str:
     undecided = [figure for figure in comparison.figures if figure.word == "undecided" and figure.estimate.detects]
     if not undecided:
         return ""
-    now = ", ".join(f"{100 * (figure.estimate.detects or 0):.2g} % in {figure.name}" for figure in undecided)
-    more = ", ".join(f"{100 * (figure.estimate.detects_with_more or 0):.2g} %" for figure in undecided)
+    now = ", ".join(f"{two_digits(figure.estimate.detects or 0)} in {figure.name}" for figure in undecided)
+    more = ", ".join(two_digits(figure.estimate.detects_with_more or 0) for figure in undecided)
     return f"These rounds detect a change of {now}; {MORE} more rounds of each job would detect {more}."
 
 

@@ -28,10 +28,15 @@ def headline(summaries: Sequence[Summary]) -> str:
     counts = Counter(verdict(summary) for summary in summaries)
     verdicts = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
     jobs = f"{len(summaries)} job{'s' if len(summaries) != 1 else ''}"
-    answers = [result.target_reached for summary in summaries for result in usable(summary.results)]
-    known = [answer for answer in answers if answer is not None]
-    goal = f"; target reached in {sum(known)} of {len(known)} rounds" if known else ""
+    answers = [answer for summary in summaries for answer in _answers(summary)]
+    goal = f"; target reached in {answers.count(True)} of {len(answers)} rounds" if answers else ""
     return f"{jobs}: {', '.join(verdicts)}{goal}."
+
+
+def _answers(summary: Summary) -> list[bool | None]:
+    """Whether each round reached the target. A round that a limit ended did not. Empty where no round has an answer."""
+    answers = [result.target_reached for result in usable(summary.results)]
+    return answers if set(answers) - {None} else []
 
 
 def warnings(summaries: Iterable[Summary]) -> list[str]:

@@ -7,6 +7,7 @@ const LANGUAGE = (CHOICE ? ASKED : document.documentElement.lang).slice(0, 2);
 const WORDS = JSON.parse(document.getElementById("words").textContent)[LANGUAGE] ?? {};
 const NAMES = ["kind", "word"]; // of the data of a chart: no reader sees them
 const SPOKEN = "aria-label";
+const UNIT = /(?<=\d) (?=%|[GMk]i?B\b|m?s\b|W|J|[GT]?FLOP|\w+\/s\b)/g; // the gap between a number and its unit
 
 /** A text in the reader's language; {} stands for the values. */
 const T = (text, ...values) => (WORDS[text] ?? text).replace(/\{\}/g, () => values.shift());
@@ -17,6 +18,14 @@ function translated(text) {
   const chosen = WORDS[core.split(/\s+/).join(" ")];
   if (chosen === undefined) return text;
   return before + (core.includes("\u00a0") ? chosen.replaceAll(" ", "\u00a0").replace("\u00a0±", " ±") : chosen) + after;
+}
+
+/** Keep numbers and their units on one line, in sentences. */
+function bound(root) {
+  for (const each of root.querySelectorAll("p, li, td")) {
+    const texts = document.createTreeWalker(each, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replace(UNIT, "\u00a0");
+  }
 }
 
 /** A chart in the reader's language. */
@@ -44,3 +53,4 @@ if (CHOICE) {
   for (const link of CHOICE.children) link.hidden = link.lang === document.documentElement.lang;
   CHOICE.hidden = false;
 }
+bound(document.body);

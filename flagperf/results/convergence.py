@@ -190,5 +190,10 @@ def advice(convergence: Convergence) -> str:
     """How small a difference the rounds would show, and more rounds; "" where a reference has no spread."""
     if not convergence.detects or not convergence.detects_with_more:
         return ""
-    now, more = (f"{100 * share:.2g} %" for share in (convergence.detects, convergence.detects_with_more))
+    now, more = map(two_digits, (convergence.detects, convergence.detects_with_more))
     return f". A difference of {now} would be detected; {MORE} more rounds would detect {more}"
+
+
+def two_digits(share: float) -> str:
+    """A share in percent with two digits, without an exponent: 3.27 → "330 %"."""
+    return f"{float(f'{100 * share:.2g}'):.6g} %"

@@ -17,6 +17,7 @@ from flagperf.compare.page import Compared, alignment_charts, differing_settings
 from flagperf.compare.scales import scales_of
 from flagperf.compare.side_by_side import Cell, Line, lines
 
+DATA = Path(__file__).parents[1] / "data"
 ENERGY = {"devices": {"energy_j": 6e6, "energy_per_sample_j": 1.25, "coverage": 1.0}}
 VALUES = {"p_train": 2000.0, "mfu": 0.4, "e2e_time": 3600.0, "raw_train_time": 3000.0, "final_acc1": 76.0}
 
@@ -31,7 +32,7 @@ def product(run: str, name: str, factor: float, **hardware: Any) -> NamedJob:
 
 FIRST = product("acme", "A100", 1.0, price_per_hour=2.0)
 SECOND = product("other", "Chip", 1.25, price_per_hour=1.5)
-BARE = job("bare", [0.0], values={"p_train": 1000.0}, target_reached=False)
+BARE = job("bare_with_batch_size_32", [0.0], values={"p_train": 1000.0}, target_reached=False)
 
 
 def cells(*shown: tuple[str, str, str]) -> tuple[Cell, ...]:
@@ -216,7 +217,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
-HEADS = (("acme", "A100"), ("other", "Chip"), ("bare", "A100"))
+HEADS = (("acme", "A100"), ("other", "Chip"), ("bare_with_batch_size_32", "A100"))
 
 
 @pytest.mark.browser
@@ -242,13 +243,14 @@ def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     hidden = "[...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length"
     assert tab.evaluate(hidden) == 0
+    assert tab.evaluate((DATA / "broken_cells.js").read_text()) == []
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
     tab.open(html, dark=dark)
-    assert tab.evaluate((Path(__file__).parents[1] / "data" / "contrast.js").read_text()) == []
+    assert tab.evaluate((DATA / "contrast.js").read_text()) == []
 
 
 @pytest.mark.slow

@@ -249,6 +249,11 @@ def test_cells(summary: Summary, column: str, text: str) -> None:
             "3 jobs: 1 VALID, 1 SUSPECT, 1 INVALID; target reached in 2 of 3 rounds.",
             id="all kinds",
         ),
+        pytest.param(
+            [a_summary(a_result(), a_result(target_reached=None)), a_summary(a_result(target_reached=None))],
+            "2 jobs: 2 VALID; target reached in 1 of 2 rounds.",
+            id="a limit ended a round",
+        ),
         pytest.param([a_summary(a_result(target_reached=None))], "1 job: 1 VALID.", id="no target applies"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import CHROMIUM, VIEWS, Page, browser
@@ -13,6 +14,7 @@ from test_report import RUNS, VALUES, a_summary, make_run
 
 from flagperf import report
 from flagperf.contract.outcome import Failure
+from flagperf.report.page import page
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
@@ -130,6 +132,20 @@ def test_cells_of_cards_are_whole(tab: Page, tmp_path: Path, width: int) -> None
     tab.evaluate(OPEN)
     tab.settle()
     assert tab.evaluate((Path(__file__).parents[1] / "data" / "broken_cells.js").read_text()) == []
+
+
+@pytest.mark.parametrize("width", [420, 900, 1400])
+def test_an_energy_with_its_kind_is_on_one_line(tab: Page, tmp_path: Path, width: int) -> None:
+    rounds = [a_result(values=VALUES, monitors=energy(watt_hours)) for watt_hours in (1.033, 1.115)]
+    path = tmp_path / "report.html"
+    path.write_text(page(tmp_path, [a_summary(*rounds)]), encoding="utf-8")
+    tab.open(path, width=width)
+    assert tab.evaluate((Path(__file__).parents[1] / "data" / "broken_cells.js").read_text()) == []
+    assert "1.074 ± 0.058 (devices)" in tab.evaluate("document.body.innerText").replace("\u00a0", " ")
+
+
+def energy(watt_hours: float) -> dict[str, Any]:
+    return {"nodes": {}, "energy": {"devices": {"energy_wh": watt_hours, "energy_j": 3600 * watt_hours, "coverage": 1.0}}}
 
 
 def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:

@@ -45,6 +45,10 @@ def test_every_reason_of_a_verdict_is_translated(module: ModuleType) -> None:
             "网络与算例的不同：12 个参数，算例有 11",
         ),
         ("rank 3: the code of flagperf is not the launcher's", "进程 3：flagperf 的代码与启动器的不同"),
+        (
+            "rank 1 on vm is slower than its fellows: host to device 1.319 GB/s, 26% below their 1.791",
+            "进程 1（vm）比其他进程慢：主机到设备 1.319 GB/s，低 26%（其他进程为 1.791）",
+        ),
         ("a sentence of a later version", "a sentence of a later version"),
     ],
 )
