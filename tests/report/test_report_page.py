@@ -145,7 +145,9 @@ def test_an_energy_with_its_kind_is_on_one_line(tab: Page, tmp_path: Path, width
 
 
 def energy(watt_hours: float) -> dict[str, Any]:
-    return {"nodes": {}, "energy": {"devices": {"energy_wh": watt_hours, "energy_j": 3600 * watt_hours, "coverage": 1.0}}}
+    """What the monitors of the accelerators measured."""
+    of_devices = {"energy_wh": watt_hours, "energy_j": 3600 * watt_hours, "coverage": 1.0}
+    return {"nodes": {}, "energy": {"devices": of_devices}}
 
 
 def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:
