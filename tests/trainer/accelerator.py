@@ -37,8 +37,8 @@ Answer = Union[List[List[Event]], str]  # the events of each rank; or the error 
 
 def vendor(devices: int = 1) -> dict[str, Any]:
     """The vendor of this machine's accelerator, where there are so many of it; or else the one made of Python."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    if found is None or torch.accelerator.device_count() < devices:
+    found = torch.accelerator.current_accelerator()  # whether there is one, says its module: asking torch.accelerator …
+    if found is None or torch.get_device_module(found).device_count() < devices:  # … would start CUDA before a fork
         return ACME
     return {**ACME, "name": found.type, "device": found.type, "backend": BACKENDS[found.type], "plugin": None}
 

@@ -86,7 +86,7 @@ class Classification(Task):
         sums = torch.zeros(3, dtype=torch.float64, device=device)
         for inputs, labels in batches:
             right = (network(inputs).argmax(1) == labels).sum()
-            sums += torch.stack([right, torch.tensor(len(labels)), inputs[:, 0].double().sum()])
+            sums += torch.stack([right.double(), sums.new_tensor(len(labels)), inputs[:, 0].double().sum()])
         if distributed.is_initialized():
             distributed.all_reduce(sums)
         right, count, inputs = sums.tolist()

@@ -8,7 +8,9 @@ depend on the run's seed and the name of the parameter only, so they are the sam
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, List, NamedTuple
 
 import numpy as np
@@ -51,8 +53,10 @@ class Fill(NamedTuple):
         given = dict(zip(names, default), **dict(zip(names, self.arguments)), **self.options)
         first, second = given[names[0]], given[names[1]]
         draw = generator.standard_normal if normal else generator.random
-        values = torch.from_numpy(draw(len(part), dtype=np.float32))
-        part.copy_(values.mul_(second if normal else second - first).add_(first))
+        values = part.numpy()
+        draw(dtype=np.float32, out=values)
+        values *= np.float32(second if normal else second - first)
+        values += np.float32(first)
 
 
 Fills = List[Fill]
@@ -169,12 +173,14 @@ class InitialWeights:
         if not self.fills:
             return
         _give_memory(network, device)
-        for name, parameter in network.named_parameters():
-            if name in self.fills:
-                self._fill(self.rename(name), parameter, self.fills[name])
+        cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        with ThreadPoolExecutor(max(cores, 1)) as pool:  # numbers are drawn without Python's lock
+            for name, parameter in network.named_parameters():
+                if name in self.fills:
+                    self._fill(self.rename(name), parameter, self.fills[name], pool)
 
-    def _fill(self, name: str, parameter: Tensor, fills: Fills) -> None:
-        """Fill this rank's part of a parameter, piece by piece."""
+    def _fill(self, name: str, parameter: Tensor, fills: Fills, pool: ThreadPoolExecutor) -> None:
+        """Fill this rank's part of a parameter, pieces side by side."""
         shape = tuple(parameter.shape) or (1,)
         local, offsets = part_of(parameter)
         local = local.view(local.shape or (1,))
@@ -184,11 +190,15 @@ class InitialWeights:
         inner = tuple(slice(first, first + size) for first, size in zip(offsets[1:], local.shape[1:]))
         if not local.numel():
             return
-        for first in range(begin - begin % rows, end, rows):
+
+        def fill_rows(first: int) -> None:
             last = min(first + rows, shape[0])
             piece = self._piece(name, fills, first * row, last * row).view(last - first, *shape[1:])
             lower, upper = max(first, begin), min(last, end)
-            local[lower - begin : upper - begin].copy_(piece[(slice(lower - first, upper - first), *inner)])
+            with torch.no_grad():  # which each thread has to be told
+                local[lower - begin : upper - begin].copy_(piece[(slice(lower - first, upper - first), *inner)])
+
+        list(pool.map(fill_rows, range(begin - begin % rows, end, rows)))
 
     def _piece(self, name: str, fills: Fills, begin: int, end: int) -> Tensor:
         """The values of a flattened parameter from `begin` to `end`, float32, by a generator that counts (Philox)."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 from flagperf.contract.trace import OperatorClass
 from flagperf.trainer.pytorch.trace.counts import NO_CALL, Call
@@ -95,8 +95,15 @@ def operations(operator: Any, args: Any, kwargs: Any, out: Any) -> float:
     """Floating-point operations of a call: of matrix products, convolutions and attention; others count none."""
     name = name_of(operator)
     if name == "_scaled_dot_product_flash_attention_for_cpu":  # torch's own table has the kernels of devices alone
-        return float(sdpa_flop_count(*(args[index].shape for index in range(3))))  # type: ignore[no-untyped-call]
+        return _attention(args[0], args[1], args[2], products_of_keys=1, products_of_values=1)
     if name == "_scaled_dot_product_flash_attention_for_cpu_backward":
-        return float(sdpa_backward_flop_count(*(args[index].shape for index in range(4))))  # type: ignore[no-untyped-call]
+        return _attention(args[1], args[2], args[3], products_of_keys=3, products_of_values=2)
     formula = flop_registry.get(operator._overloadpacket)
     return 0.0 if formula is None else float(formula(*args, **kwargs, out_val=out))
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, products_of_keys: int, products_of_values: int) -> float:
+    """Operations of attention, with the numbers of its matrix products; several heads may share keys and values."""
+    batch, heads, length, width = query.shape
+    widths = products_of_keys * width + products_of_values * value.shape[-1]
+    return 2.0 * batch * heads * length * key.shape[-2] * widths
