@@ -73,7 +73,7 @@ def measured(case: str, tiny: Mapping[str, Any], folders: Sequence[Path]) -> dic
 def samples_to_target(config: Mapping[str, Any], seed: int) -> int:
     """Samples that a training needs. Raises RuntimeError where it fails or misses the target."""
     answer = forked({**config, "seed": seed}, REFERENCE, last_evaluation)
-    if isinstance(answer, str) or not Target(**config["target"]).reached(answer):
+    if not Target(**config["target"]).reached(answer):
         raise RuntimeError(f"{config['case']}, seed {seed}: the training did not reach the target: {answer}")
     return int(answer["samples"])
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 
 import flagperf
-from cases.golden_bands import FACTOR, as_lists, bands, deviations, reference_of, rounded, widths
+from cases.golden_bands import FACTOR, as_lists, bands, deviations, rounded, widths
 from cases.golden_trainings import REFERENCE, ROUNDED, ROUNDED_OTHERWISE, SPLIT, Trainings, forked, prepare, versions
 from cases.statements import write_files
 from flagperf.compare.golden import ALWAYS, STEPS, clipping, identity_of
@@ -61,7 +61,7 @@ class Recording:
         return {
             "overrides": list(self.overrides),
             "identity": identity_of(self.config),
-            **as_lists(reference_of(self.trainings), 9),
+            **as_lists(self.trainings[REFERENCE], 9),
             "bands": bands(self.trainings),
             "runs": deviations(self.trainings),
         }
@@ -78,7 +78,9 @@ def text(case: str, folders: Sequence[Path] = ()) -> str:
     if dropouts := dropouts_of(case, folders):
         recordings["dropout"] = Recording.of(case, [*lr, *dropouts], folders)
     for name, recording in recordings.items():
-        recording.train(REFERENCE, *ROUNDED_OTHERWISE, *ROUNDED, *([SPLIT] if name != "dropout" else []))
+        divisible = recording.config["train_batch_size"] % SPLIT.micro_steps == 0
+        split = [SPLIT] if divisible and name != "dropout" else []  # each micro step draws other masks
+        recording.train(REFERENCE, *ROUNDED_OTHERWISE, *ROUNDED, *split)
     content = {
         "case": case,
         "revision": plain.config["revision"],

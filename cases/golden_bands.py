@@ -11,12 +11,13 @@ from flagperf.contract.golden import NUMBERS, Curve
 FACTOR = 10.0  # a band is so many times the largest deviation of the trainings
 ROUNDING = 5e-6  # share of a value by which a band is wider: about forty roundings in fp32
 METRIC = 0.02  # share of a metric that a band has at least: a metric counts samples, a rounding may turn a sample over
+OTHER_SPLIT = "this split computes something else"
 SAME = 1e-5  # share by which first loss and gradient norm of another split may differ and still be the same mathematics
 
 
 def bands(trainings: Trainings) -> dict[str, Any]:
     """Precision → how far a correct training may lie from the curve, from the trainings of this precision and fp32."""
-    reference, counting = reference_of(trainings), dict(same_mathematics(trainings))
+    reference, counting = trainings[REFERENCE], dict(same_mathematics(trainings))
     made = {}
     for precision in ("fp32", *(way.precision for way in ROUNDED)):
         others = {way: curve for way, curve in counting.items() if way.precision in ("fp32", precision)}
@@ -43,24 +44,15 @@ def band(curve: Curve, others: Sequence[Curve]) -> Curve:
 
 def widths(trainings: Trainings) -> list[float]:
     """Width of the loss's band in fp32 at each step, as a share of the loss."""
-    curve = reference_of(trainings)
+    curve = trainings[REFERENCE]
     others = [other for way, other in same_mathematics(trainings) if way.precision == "fp32"]
     return [width / max(abs(loss), 1e-12) for width, loss in zip(band(curve, others).loss, curve.loss)]
 
 
-def reference_of(trainings: Trainings) -> Curve:
-    """The curve of the reference. Raises RuntimeError where the reference failed."""
-    curve = trainings[REFERENCE]
-    if isinstance(curve, str):
-        raise RuntimeError(f"the reference failed: {curve}")
-    return curve
-
-
 def same_mathematics(trainings: Trainings) -> Iterator[tuple[Way, Curve]]:
     """The trainings that count: all but those whose split changes what is computed, such as under batch norm."""
-    reference = reference_of(trainings)
     for way, curve in trainings.items():
-        if isinstance(curve, Curve) and (way != SPLIT or _begins_alike(reference, curve)):
+        if way != SPLIT or _begins_alike(trainings[REFERENCE], curve):
             yield way, curve
 
 
@@ -70,14 +62,10 @@ def _begins_alike(reference: Curve, curve: Curve) -> bool:
 
 
 def deviations(trainings: Trainings) -> dict[str, Any]:
-    """Each training with its largest relative deviation of loss and gradient norm; or why it does not count."""
-    reference, counting = reference_of(trainings), dict(same_mathematics(trainings))
+    """Each training with its largest relative deviation of loss and gradient norm; or that it does not count."""
+    reference, counting = trainings[REFERENCE], dict(same_mathematics(trainings))
     return {
-        way.title: trainings[way]
-        if isinstance(trainings[way], str)
-        else _largest(reference, counting[way])
-        if way in counting
-        else "this split computes something else"
+        way.title: _largest(reference, counting[way]) if way in counting else OTHER_SPLIT
         for way in WAYS[1:]
         if way in trainings
     }

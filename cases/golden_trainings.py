@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Dict, TypeVar, Union
+from typing import Any, Dict, TypeVar
 
 from flagperf.contract.golden import Curve
 from flagperf.contract.perflog import Event
@@ -43,7 +43,7 @@ REORDERED = (Way(narrow=True), Way(onednn=False))  # fp32 with sums in another o
 ROUNDED_OTHERWISE = (*REORDERED, Way(last_bits=1), Way(last_bits=2))
 ROUNDED = (Way("tf32", onednn=False), Way("amp_bf16"))
 WAYS = (REFERENCE, *ROUNDED_OTHERWISE, SPLIT, *ROUNDED)
-Trainings = Dict[Way, Union[Curve, str]]  # way → what the training logged, or the error that ended the training
+Trainings = Dict[Way, Curve]  # way → what the training logged
 Logged = TypeVar("Logged")
 
 
@@ -73,18 +73,15 @@ def forked(
     way: Way,
     read: Callable[[Sequence[Event]], Logged],
     prepared: Callable[[], None] | None = None,
-) -> Logged | str:
+) -> Logged:
     """Train in a fork of this process.
 
     Args:
         read: makes the answer of what the loop logged.
         prepared: called in the fork before the training.
 
-    Returns:
-        The answer; or the error that ended the training.
-
     Raises:
-        RuntimeError: a signal killed the fork, such as for lack of memory. This says nothing about the computation.
+        RuntimeError: an error ended the training, or a signal killed the fork, such as for lack of memory.
     """
     print(f"{config['case']}: {way.title}, lr {config['lr']:g}", file=sys.stderr, flush=True)
     fork = multiprocessing.get_context("fork")
@@ -95,16 +92,16 @@ def forked(
             if prepared is not None:
                 prepared()
             writer.send(read(trained(config, way)))
-        except BaseException as error:
+        except BaseException:
             traceback.print_exc()
-            writer.send(f"{type(error).__name__}: {error}"[:200])
+            os._exit(1)
         os._exit(0)
 
     process = fork.Process(target=train)
     process.start()
     writer.close()  # so that the end of the fork ends the pipe
     try:
-        answer: Logged | str = reader.recv()
+        answer: Logged = reader.recv()
     except EOFError:
         process.join()
         raise RuntimeError(f"{config['case']}, {way.title}: the training ended with {process.exitcode}") from None
@@ -163,6 +160,8 @@ def change_last_bits(number: int) -> None:
     """Let the network of this process begin with weights that differ by one rounding, at random."""
     import torch
 
+    from flagperf.trainer.pytorch.by_version import local_parts
+    from flagperf.trainer.pytorch.checksum import frozen_checksum
     from flagperf.trainer.pytorch.parts import Parts
 
     build = Parts.__post_init__
@@ -171,8 +170,9 @@ def change_last_bits(number: int) -> None:
         build(parts)
         generator = torch.Generator().manual_seed(number)
         with torch.no_grad():
-            for parameter in parts.network.parameters():
+            for parameter in local_parts(parts.network.parameters()):
                 parameter.mul_(1 + 2**-24 * torch.randn(parameter.shape, generator=generator))
+        parts.frozen = frozen_checksum(parts.network, parts.strategy, parts.world)
 
     Parts.__post_init__ = built  # type: ignore[method-assign]
 

@@ -53,7 +53,7 @@ from flagperf.errors import ConfigError
 from flagperf.results.rank_log import find_logs
 from flagperf.run.ranks_alone import ask_ranks
 
-GOLDEN, FIND = "golden=", "find=true"
+GOLDEN, FIND, DATA = "golden=", "find=true", "data_dir="
 
 
 def main(options: argparse.Namespace) -> int:
@@ -103,12 +103,14 @@ def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> in
 
 
 def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> JobConfig:
-    """The job that computes what a curve has.
+    """The job that computes what a curve has. Its data may lie in another folder of the same name.
 
     Raises:
         ConfigError: the job, or the case of today, computes something else, or there is no band for the precision.
     """
-    job = compose([*words, *golden.overrides], folders)
+    keys = {word.partition("=")[0] for word in words}
+    sets = [word for word in golden.overrides if not (word.startswith(DATA) and "data_dir" in keys)]
+    job = compose([*words, *sets], folders)
     model = next(word for word in words if word.startswith("model="))
     reference = compose([model, *golden.overrides], folders)
     if (job.case, identity_of(reference.config)) != (golden.case, golden.identity):

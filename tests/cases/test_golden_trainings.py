@@ -1,9 +1,10 @@
-"""Trainings of golden curves: each case is inside the bands of its curves, and a killed training ends the program."""
+"""Trainings of golden curves: each case is inside the bands of its curves, and a failed training ends the program."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,21 @@ def trained(golden: Golden, sample_dir: Path) -> Check:
     """A training in fp32 in a fork of this process, which imports what the cases need."""
     config = compose([f"model={golden.case}", *golden.overrides, f"sample_dir={sample_dir}"]).config
     prepare(config)
-    curve = forked(config, REFERENCE, Curve.of)
-    assert isinstance(curve, Curve), curve
-    return Check(golden, "fp32", curve)
+    return Check(golden, "fp32", forked(config, REFERENCE, Curve.of))
 
 
-def test_a_killed_training_is_an_error() -> None:
+def fail() -> None:
+    raise ValueError("no training")
+
+
+ENDS: dict[str, tuple[Callable[[], None], int]] = {
+    "a signal": (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL),
+    "an error": (fail, 1),
+}
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
+def test_a_failed_training_is_an_error(end: Callable[[], None], code: int) -> None:
     config = {"case": "toy", "lr": 0.1}
-    with pytest.raises(RuntimeError, match=r"^toy, fp32: the training ended with -9$"):
-        forked(config, REFERENCE, Curve.of, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(RuntimeError, match=rf"^toy, fp32: the training ended with {code}$"):
+        forked(config, REFERENCE, Curve.of, end)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.files.search_path import CONF, find
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.contract.alignment import command as alignment_command
+from flagperf.contract.digest import sha256_of
 from flagperf.contract.identity import Identity
 from flagperf.contract.records import Change, Statistics, Summary
 from flagperf.errors import ConfigError
@@ -111,13 +113,14 @@ def holes(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
 
 
 def unaligned(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
-    """A hole for each job of a submission that names no alignment."""
+    """A hole for each job of a submission that names no alignment with the curves of the case."""
     for job in jobs:
-        if "alignment_record" not in job.config:
-            identity = job.identity
+        identity = job.identity
+        record, curves = job.config.get("alignment_record"), find(f"golden/{identity.case}", [CONF])
+        if not record or not curves or record["golden"] != sha256_of(curves):
             alignment = alignment_command(identity.case, identity.vendor, identity.hardware)
             again = f"{command(job, identity.scale)} alignment=RUN_FOLDER"
-            yield Hole(f"{job.summary.name}: no alignment", f"{alignment}{BELOW}{again}")
+            yield Hole(f"{job.summary.name}: no alignment with the curves of the case", f"{alignment}{BELOW}{again}")
 
 
 def unfit(job: MeasuredJob) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from example_alignment import CURVES_OF_GLM, write_alignment
 from refusals import lines, message
 
 from flagperf.config.compose import compose
+from flagperf.contract.alignment import CURVES, recomputed
 from flagperf.contract.digest import sha256_of
 
 ADVICE = "flagperf align model=glm vendor=cpu hardware=cpu, then alignment=RUN_FOLDER"
@@ -41,6 +43,18 @@ def test_a_run_records_its_alignment(tmp_path: Path) -> None:
         config = compose(["model=glm", "require_alignment=true", f"alignment={path}"]).config
         assert config["alignment_record"] == record
     assert "alignment_record" not in compose(["model=glm"]).config
+
+
+def test_an_alignment_with_curves_of_your_own_is_recorded_and_is_not_what_a_run_requires(tmp_path: Path) -> None:
+    write_alignment(tmp_path)
+    curves, path = tmp_path / CURVES, tmp_path / "align.json"
+    curves.write_text(f"# mine\n{curves.read_text(encoding='utf-8')}", encoding="utf-8")
+    record = dataclasses.asdict(recomputed(tmp_path))
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert compose(["model=glm", f"alignment={path}"]).config["alignment_record"] == record
+    given, allowed = f"{path}, golden: {sha256_of(curves)}", f"golden: {sha256_of(CURVES_OF_GLM)}"
+    refused = refusal(given, "the alignment does not cover this run: another golden", allowed)
+    assert message(["model=glm", "require_alignment=true", f"alignment={path}"]) == refused
 
 
 OTHER: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from example_results import CHANGES, CONFIG, a_result
 
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.digest import sha256_of
 from flagperf.contract.records import Change
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.readme import row
@@ -121,12 +123,15 @@ def test_holes_are_refused(jobs: list[MeasuredJob], given: list[str], commands: 
 
 
 def test_a_submission_can_require_alignments() -> None:
-    groups = submissions([job(scale, config={"alignment_record": {}}) for scale in ("1x1", "1x8")] + [job("2x8")])
+    aligned, otherwise = (
+        {"alignment_record": {"golden": golden}} for golden in (sha256_of(CONF / "golden/resnet50.yaml"), "0" * 64)
+    )
+    groups = submissions([job("1x1", config=aligned), job("1x8", config=aligned), job("2x8", config=otherwise)])
     check(groups)
     with pytest.raises(ConfigError) as caught:
         check(groups, aligned=True)
     assert (caught.value.given, caught.value.advice) == (
-        "resnet50-pytorch-A100x2x8: no alignment",
+        "resnet50-pytorch-A100x2x8: no alignment with the curves of the case",
         "flagperf align model=resnet50 vendor=nvidia hardware=A100\n"
         f"           {START} nnodes=2 nproc=8 {LAB} alignment=RUN_FOLDER",
     )
