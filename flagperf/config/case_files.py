@@ -53,6 +53,7 @@ def case_files(choices: Mapping[str, str], case: str, tree: Any, folders: Sequen
         if group in choices and (path := find(f"{group}/{choices[group]}", folders)):
             yield CaseFile(path, content)
     option = {group: with_name(model, case) if group in OF_THE_CASE else model for group in GROUPS}
+    option["golden"] = family_of(model, folders)  # cases with one tiny size share the curves
     for group, content in GROUPS.items():
         path = find(f"{group}/{option[group]}", folders)
         if path or group not in SHIPPED_ONLY or (shipped and "/" not in model):

@@ -19,7 +19,7 @@ from flagperf.cli.list_runs import selected
 from flagperf.cli.main import run_command
 from flagperf.config.about_case import about_case
 from flagperf.config.files.comments import comments
-from flagperf.config.files.search_path import CASE_PAGES, CONF
+from flagperf.config.files.search_path import CASE_PAGES, CONF, options
 from flagperf.contract.sent_code import package_folder
 from flagperf.errors import ConfigError
 from flagperf.report.run_list import page
@@ -341,6 +341,12 @@ def test_a_shipped_case(width: int, lines: list[str]) -> None:
     assert (
         begin < fixed < shown.index(next(line for line in shown if line.startswith("network.config.hidden_size: 1024")))
     )
+
+
+@pytest.mark.long
+def test_each_shipped_case_is_shown() -> None:
+    shown = [about_case(case) for case in options("model", (CONF,))]
+    assert [about.name for about in shown if not about.title or not case_table(about).renderables] == []
 
 
 def test_every_file_of_a_shipped_case_is_named() -> None:

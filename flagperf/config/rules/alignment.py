@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.files.search_path import find
+from flagperf.config.files.search_path import family_of, find
 from flagperf.config.files.user_path import user_path
 from flagperf.contract.alignment import RECORD, AlignmentRecord, command, files_of, recomputed
 from flagperf.contract.build import Where, build
@@ -33,7 +33,8 @@ def alignment_record(config: Mapping[str, Any], folders: Sequence[Path], where: 
         ConfigError: the run requires an alignment and names none, or the named alignment does not cover this run.
     """
     identity = Identity.of(config)
-    advice = f"{command(identity.case, identity.vendor, identity.hardware)}, then {KEY}=RUN_FOLDER"
+    family = family_of(identity.case, folders)  # the case with the curves
+    advice = f"{command(family, identity.vendor, identity.hardware)}, then {KEY}=RUN_FOLDER"
     if config[KEY] is None:
         if config["require_alignment"]:
             problem = "the run requires an alignment, and names none"
@@ -44,7 +45,9 @@ def alignment_record(config: Mapping[str, Any], folders: Sequence[Path], where: 
     record = read(path, where, advice)
     curves = find(f"golden/{record.case}", folders)
     expected = {
-        **{name: getattr(identity, name) for name in ("case", "revision", "framework", "vendor", "hardware")},
+        "case": family,
+        **({"revision": identity.revision} if identity.case == family else {}),
+        **{name: getattr(identity, name) for name in ("framework", "vendor", "hardware")},
         "inside": True,
         **({"golden": sha256_of(curves) if curves else None} if config["require_alignment"] else {}),
     }

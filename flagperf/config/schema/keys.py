@@ -73,8 +73,8 @@ KEYS: dict[str, Field] = {
     "throughput_unit": text(),
     "unit": text(),
     # cases that a ruleset of MLPerf knows
-    "mlperf.benchmark": text(),
-    "mlperf.ruleset": text(),
+    "mlperf.benchmark": text(null=True),
+    "mlperf.ruleset": text(null=True),
     "mlperf.factor": Field(float, above=0),
     # hyper-parameters of several cases
     "weight_decay": Field(float, low=0),

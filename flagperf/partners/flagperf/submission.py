@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.files.search_path import CONF, find
+from flagperf.config.files.search_path import CONF, family_of, find
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.contract.alignment import command as alignment_command
 from flagperf.contract.digest import sha256_of
@@ -116,9 +116,10 @@ def unaligned(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
     """A hole for each job of a submission that names no alignment with the curves of the case."""
     for job in jobs:
         identity = job.identity
-        record, curves = job.config.get("alignment_record"), find(f"golden/{identity.case}", [CONF])
+        case = family_of(identity.case, [CONF])  # with the curves
+        record, curves = job.config.get("alignment_record"), find(f"golden/{case}", [CONF])
         if not record or not curves or record["golden"] != sha256_of(curves):
-            alignment = alignment_command(identity.case, identity.vendor, identity.hardware)
+            alignment = alignment_command(case, identity.vendor, identity.hardware)
             again = f"{command(job, identity.scale)} alignment=RUN_FOLDER"
             yield Hole(f"{job.summary.name}: no alignment with the curves of the case", f"{alignment}{BELOW}{again}")
 

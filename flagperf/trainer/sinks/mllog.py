@@ -98,7 +98,7 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         "submission_org": mlperf["org"],
         "submission_status": mlperf["status"],
         "submission_division": mlperf["division"],
-        "submission_benchmark": mlperf.get("benchmark", config["case"]),
+        "submission_benchmark": mlperf.get("benchmark") or config["case"],
         "submission_platform": mlperf["platform"]
         or f"{config['nnodes']}x{config['nproc']} {config['hardware']['name']}",
         "flagperf_case": {
@@ -134,7 +134,7 @@ def _formats(config: Mapping[str, Any], mesh: Mesh) -> dict[str, str]:
 
 def _hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
     """MLPerf's keys of the closed division, each with the value that the case describes."""
-    named = config["mlperf"].get("hyper_parameters", {})
+    named = config["mlperf"].get("hyper_parameters") or {}
     return {key: _hyper_parameter(key, entry, config) for key, entry in named.items()}
 
 
@@ -182,7 +182,7 @@ def eval_accuracy(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     None where an evaluation has none, and where the case has neither benchmark nor target.
     """
     target, mlperf = config["target"], config["mlperf"]
-    names, factor = mlperf.get("accuracy", target and target["metric"]), mlperf.get("factor", 1)
+    names, factor = mlperf.get("accuracy") or (target and target["metric"]), mlperf.get("factor", 1)
     if isinstance(names, Mapping):
         return {name: metrics[metric] * factor for name, metric in names.items() if metric in metrics} or None
     return metrics[names] * factor if names in metrics else None

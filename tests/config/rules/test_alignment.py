@@ -57,6 +57,12 @@ def test_an_alignment_with_curves_of_your_own_is_recorded_and_is_not_what_a_run_
     assert message(["model=glm", "require_alignment=true", f"alignment={path}"]) == refused
 
 
+def test_cases_with_one_tiny_size_share_the_alignment(tmp_path: Path) -> None:
+    record = write_alignment(tmp_path, case="llama2_7b", revision=7)
+    assert compose(["model=llama2_13b", f"alignment={tmp_path}"]).config["alignment_record"] == record
+    assert "flagperf align model=llama2_7b vendor=" in message(["model=llama2_13b", "require_alignment=true"])
+
+
 OTHER: dict[str, tuple[dict[str, Any], str, str]] = {
     "another vendor": ({"vendor": {"name": "acme"}}, "vendor", "acme"),
     "another case": ({"case": "bert"}, "case", "bert"),

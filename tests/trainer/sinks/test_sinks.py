@@ -190,6 +190,7 @@ def test_no_hyper_parameter(what: dict[str, Any]) -> None:
     ("mlperf", "accuracy"),
     [
         pytest.param({}, 76.0, id="of the target"),
+        pytest.param({"accuracy": None}, 76.0, id="a case that changes another and has no benchmark"),
         pytest.param({"accuracy": "acc5", "factor": 0.01}, 0.5, id="another"),
         pytest.param({"accuracy": {"BBOX": "acc1", "SEGM": "acc5"}, "factor": 0.5}, {"BBOX": 38, "SEGM": 25}, id="two"),
         pytest.param({"accuracy": "none"}, None, id="not evaluated"),
