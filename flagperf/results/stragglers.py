@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flagperf.contract.records import LateRank, SlowRank
 
 WINDOW = 50  # steps in which a rank must be slow, to be named …
+LEAST_SECONDS = 5.0  # … and the least time of them: other programs of a host slow a rank for some seconds …
 PARTS = 5  # … in each of so many parts of them
 MARGIN = 0.05  # share by which a slow rank needs longer than the median of the other ranks …
 LEAST_MARGIN = 0.025  # … and in each part
@@ -35,6 +36,7 @@ class _Part(NamedTuple):
 
     first: int  # step
     last: int
+    seconds: float
     own_times: Mapping[int, float]  # rank → seconds
     data_waits: Mapping[int, float]  # rank → seconds of a step
 
@@ -52,7 +54,7 @@ class Stragglers:
         self._last = 0  # the last step whose record all ranks have
         self._waiting: dict[int, dict[int, Mapping[str, Any]]] = {}  # step → rank → record
         self._unfinished: list[tuple[int, dict[int, Mapping[str, Any]]]] = []  # records of the part that is not full
-        self._parts: deque[_Part] = deque()  # as few as have WINDOW steps
+        self._parts: deque[_Part] = deque()  # as few as are long enough
         self._excesses = [deque[float](maxlen=HISTORY) for _ in range(ranks)]  # of each part
         self._levels = [deque[float](maxlen=HISTORY) for _ in range(ranks)]  # medians of _excesses; 0 of a slow rank
         self._usual: deque[float] = deque(maxlen=WINDOW)  # own seconds between two records, median of the ranks
@@ -85,13 +87,14 @@ class Stragglers:
         if begin >= self._warmup:  # else the record has steps of the warm-up
             self._unfinished.append((step - begin, records))
         steps = sum(count for count, _ in self._unfinished)
-        if steps < WINDOW // PARTS:
+        seconds = sum(count * of_ranks[0]["step_time"] for count, of_ranks in self._unfinished)
+        if steps < WINDOW // PARTS or seconds < LEAST_SECONDS / PARTS:
             return
         per_rank = {rank: [of_ranks[rank] for _, of_ranks in self._unfinished] for rank in range(self._ranks)}
         self._unfinished = []
         own_times = {rank: statistics.median(r["own_time"] for r in of_rank) for rank, of_rank in per_rank.items()}
         data_waits = {rank: sum(r["data_wait"] for r in of_rank) / steps for rank, of_rank in per_rank.items()}
-        self._parts.append(_Part(step - steps + 1, step, own_times, data_waits))
+        self._parts.append(_Part(step - steps + 1, step, seconds, own_times, data_waits))
         for rank, others_time in _of_others(own_times).items():
             self._excesses[rank].append(own_times[rank] / others_time - 1)
         yield from self._judge()
@@ -99,9 +102,9 @@ class Stragglers:
     def _judge(self) -> Iterator[SlowRank]:
         """Name the ranks that are slow over the newest parts. They must differ from the noise so far."""
         parts = self._parts
-        while len(parts) > 1 and parts[-1].last - parts[1].first + 1 >= WINDOW:
+        while _long_enough([*parts][1:]):
             parts.popleft()
-        if parts[-1].last - parts[0].first + 1 < WINDOW:
+        if not _long_enough(parts):
             return
         newest = [list(history)[-len(parts) :] for history in self._excesses]
         medians = list(map(statistics.median, newest))
@@ -154,6 +157,12 @@ class Stragglers:
             if waited > max(LATE, LATE_STEPS * statistics.median(usual)):
                 yield LateRank(last, begin + 1, step, waited)
         usual.append(median)
+
+
+def _long_enough(parts: Sequence[_Part]) -> bool:
+    """Whether a rank that is slow in these parts may be named."""
+    steps = parts[-1].last - parts[0].first + 1 if parts else 0
+    return steps >= WINDOW and sum(part.seconds for part in parts) >= LEAST_SECONDS
 
 
 def _of_others(values: Mapping[int, float]) -> dict[int, float]:

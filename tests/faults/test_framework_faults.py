@@ -105,7 +105,7 @@ def test_a_rank_that_divides_the_work_is_killed(
 @pytest.mark.slow
 def test_a_slow_and_late_rank_is_named_during_the_run_and_afterwards(tmp_path: Path) -> None:
     """It needs twice as long from step 101 on, so that other work on the machine does not hide it."""
-    slow = ("task.rank=1", "task.share=1", "task.once=11")
+    slow = ("task.rank=1", "task.seconds=0.1", "task.share=1", "task.once=11")
     flagperf = launch(tmp_path / "run", "model=slow", f"data_dir={tmp_path}", *slow)
     code, output = flagperf.wait()
     assert code == 0, output

@@ -67,6 +67,15 @@ def test_a_rank_that_is_slower_by_a_tenth_is_named_within_50_steps(ranks: int, l
     assert 590 < detector.slow[0].last_step <= 600
 
 
+@pytest.mark.parametrize(("slow_steps", "named"), [(150, []), (400, [True])], ids=["3 s", "8 s"])
+def test_short_steps_must_be_slow_for_seconds(slow_steps: int, named: list[bool]) -> None:
+    """Another program of the host takes a processor for some seconds."""
+    own_times = [[time / 5 for time in of_rank] for of_rank in steady(2, 1200)]
+    own_times[1] = [time * (1.2 if 600 <= step < 600 + slow_steps else 1) for step, time in enumerate(own_times[1])]
+    slow = stragglers(records(own_times), 2, warmup_steps=0)
+    assert [600 < finding.first_step <= 650 for finding in slow] == named
+
+
 def test_a_rank_that_recovers_has_its_last_slow_step() -> None:
     own_times = steady(2, 600)
     own_times[1] = [time * (1.2 if 200 <= step < 400 else 1) for step, time in enumerate(own_times[1])]

@@ -24,7 +24,7 @@ def names(final: Layer) -> dict[str, Any]:
     values: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
     nodes = final.get("cluster.nodes")
     if isinstance(nodes, list):
-        values["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
+        values["cluster.nodes"] = [_named(node) if isinstance(node, (dict, str)) else node for node in nodes]
     return values
 
 
@@ -34,7 +34,9 @@ def size(final: Layer, folders: Sequence[Path]) -> str:
     return chosen if find(f"size/{chosen}/{final.choices['model']}", folders) else "full"
 
 
-def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named(node: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    if isinstance(node, str):  # its address alone
+        return {"name": node, "address": node}
     if node.get("name") is not None:
         return node
     return {**node, "name": gethostname() if node.get("local") else node.get("address")}
