@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flagperf.compare.checksums import Checksums, compared
 from flagperf.compare.gate import Decision, Outcome
 from flagperf.compare.jobs import NamedJob
 from flagperf.compare.likeness import NAMED, NOT_SET, check_alike, differences
@@ -49,6 +50,7 @@ class Alignment:
     metric: str | None  # figure of the case's target; None: the case has no target
     metrics: tuple[float | None, float | None]  # final values of the reference and of the other
     unpaired: tuple[int, ...] = ()  # seeds of rounds that only one of the jobs has
+    checksums: Checksums | None = None  # None: not logged by both
 
     @property
     def steps(self) -> list[int]:
@@ -78,7 +80,7 @@ class Alignment:
         errors = [error for error in (self.loss_error, self.metric_error) if error is not None]
         if len(self.steps) < LEAST_STEPS:
             return "undecided"
-        if max(errors) > self.share:
+        if max(errors) > self.share or (self.share == 0 and self.checksums and self.checksums.step is not None):
             return "failed"
         return "undecided" if self.metric and self.metric_error is None else "passed"
 
@@ -104,6 +106,7 @@ class Alignment:
         if self.metric:
             error = self.metric_error
             parts.append(f"{self.metric} " + ("not known of both" if error is None else f"off by {_percent(error)}"))
+        parts += [str(self.checksums)] if self.checksums else []
         parts += _only("the reference", self.reference.keys() - self.other.keys())
         parts += _only("the other", self.other.keys() - self.reference.keys())
         if self.unpaired:
@@ -161,6 +164,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
             name,
             (seeds[seed].values.get(name or ""), other_seeds[seed].values.get(name or "")),
             tuple(sorted(seeds.keys() ^ other_seeds.keys())),
+            compared(_round(reference, seeds[seed]), _round(other, other_seeds[seed])),
         )
         for seed in common
     ]
@@ -192,8 +196,12 @@ def _seeds(job: NamedJob) -> dict[int, Result]:
     return {result.seed: result for result in reversed(usable(job.summary.results)) if result.seed is not None}
 
 
+def _round(job: NamedJob, result: Result) -> Path:
+    return Path(job.name) / f"round{result.round}"
+
+
 def _losses(job: NamedJob, result: Result) -> dict[int, float]:
-    log = first_rank_log(Path(job.name) / f"round{result.round}")
+    log = first_rank_log(_round(job, result))
     values = [event.value for event in log.all("STEP_END")] if log else []
     loss_of_step = {value.get("step"): value.get("loss") for value in values}
     return {int(step): float(loss) for step, loss in loss_of_step.items() if step is not None and loss is not None}
