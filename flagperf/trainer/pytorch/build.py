@@ -17,10 +17,11 @@ from flagperf.contract.components import class_at, class_path, component
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.weights import check_fit, read_weights
-from flagperf.trainer.pytorch.adapter import adapted, base_state, is_adapted
+from flagperf.trainer.pytorch.adapter import adapted, base_state
 from flagperf.trainer.pytorch.by_version import in_place, kept_products, moving_average, safe_to_load
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
+from flagperf.trainer.pytorch.hugging_face.read import published_weights
 from flagperf.trainer.pytorch.initial import InitialWeights, Recording
 from flagperf.trainer.pytorch.rank_part import part_of
 from flagperf.trainer.pytorch.ranks import World
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 CPU = torch.device("cpu")
-TENSORS = "a file of torch.save that holds tensors, arrays and plain values only, .safetensors, or NumPy's .npz"
+TENSORS = (
+    "a file of torch.save that holds tensors, arrays and plain values only, .safetensors, NumPy's .npz, "
+    "or a folder of Hugging Face"
+)
 # Classes by which torch.load reads NumPy arrays of published checkpoints, by the names of NumPy 2 and 1.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
@@ -187,7 +191,7 @@ class Recomputed:
 def load_initial(
     network: nn.Module, task: Task, config: Mapping[str, Any], settings: Settings, undivided: nn.Module | None = None
 ) -> None:
-    """Fill the network from the file of `init_checkpoint`, where the settings name one. Raises ConfigError.
+    """Fill the network from `init_checkpoint`, where the settings name one. Raises ConfigError.
 
     Args:
         undivided: the network before its division.
@@ -201,26 +205,44 @@ def load_initial(
 def load_weights(
     network: nn.Module, task: Task, path: str, rename: Rename = str, undivided: nn.Module | None = None
 ) -> None:
-    """Fill the network from a file. Of a divided network, each rank reads its parts.
+    """Fill the network from a file or folder. Of a divided network, each rank reads its parts.
 
     Args:
         rename: name in the network → name in the file.
         undivided: the network before its division, which the file fits. None: the network.
 
     Raises:
-        ConfigError: the file cannot be read, or its names or shapes are not those of the network.
+        ConfigError: the weights cannot be read, or their names or shapes are not those of the network.
     """
-    content = read_weights(path, _read_weights, TENSORS)
-    wanted, whole = base_state(network), base_state(network if undivided is None else undivided)
-    network_names = {rename(name): name for name in whole}
-    given = {network_names.get(name, name): tensor for name, tensor in task.initial_weights(content).items()}
+    held = network if undivided is None else undivided
+    wanted, whole = base_state(network), base_state(held)
+    given = initial_weights(held, whole, task, path, rename)
     check_fit(path, given, whole)
-    if not any(hasattr(tensor, "to_local") for tensor in wanted.values()):
-        network.load_state_dict(given, strict=not is_adapted(network))
-        return
     for name, tensor in wanted.items():
         part, offsets = part_of(tensor)
         part.copy_(given[name][tuple(slice(first, first + size) for first, size in zip(offsets, part.shape))])
+
+
+def initial_weights(
+    network: nn.Module, wanted: Mapping[str, Any], task: Task, path: str, rename: Rename = str
+) -> dict[str, Any]:
+    """The content of `init_checkpoint` by the names of the network: tensors, or what is read when it is needed.
+
+    Args:
+        path: of a file, or of a folder in the form of Hugging Face.
+        wanted: the tensors of the network by name.
+        rename: name in the network → name in the file.
+
+    Raises:
+        ConfigError: the file or folder cannot be read.
+    """
+    if Path(path).is_dir():
+        renamed = {rename(name): tensor for name, tensor in wanted.items()}
+        content: Mapping[str, Any] = published_weights(Path(path), network, renamed, rename)
+    else:
+        content = task.initial_weights(read_weights(path, _read_weights, TENSORS))
+    network_names = {rename(name): name for name in wanted}
+    return {network_names.get(name, name): tensor for name, tensor in content.items()}
 
 
 def _read_weights(path: str) -> Any:

@@ -33,6 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # what a network begins with → settin
     "drawn": {},
     "drawn, tied": {"network": tiny_llama.node("network", tied=True)},
     "read": {"init_checkpoint": "start.pt"},
+    "read from a folder": {"init_checkpoint": "start"},
     "averaged": {"ema": {"decay": 0.5, "every": 1}},
 }
 
@@ -57,7 +58,9 @@ def digests(given: Mapping[str, Any], folder: Path) -> dict[str, dict[str, str]]
 @pytest.mark.parametrize("sizes", [(1, 2), pytest.param((1, 4), marks=pytest.mark.slow)], ids=str)
 def test_every_mesh_begins_with_the_same_bytes(tmp_path: Path, sizes: tuple[int, int]) -> None:
     torch.manual_seed(5)
-    torch.save(tiny_llama.network().state_dict(), tmp_path / "start.pt")
+    network: Any = tiny_llama.network()
+    torch.save(network.state_dict(), tmp_path / "start.pt")
+    network.save_pretrained(tmp_path / "start", max_shard_size=40_000)
     made = {}
     for ranks in sizes:
         given = {name: mesh for name, mesh in MESHES.items() if mesh[0] == ranks}
@@ -67,8 +70,9 @@ def test_every_mesh_begins_with_the_same_bytes(tmp_path: Path, sizes: tuple[int,
     for case in SETTINGS:
         for name in (name for name, (ranks, _) in MESHES.items() if ranks in sizes):
             assert made[f"{name}, {case}"] == made[f"one process, {case}"], f"{name}, {case}"
-    drawn, tied, read, averaged = (made[f"one process, {case}"] for case in SETTINGS)
+    drawn, tied, read, read_from_folder, averaged = (made[f"one process, {case}"] for case in SETTINGS)
     assert drawn == averaged
+    assert read == read_from_folder
     assert drawn.keys() == read.keys() == tied.keys() | {"lm_head.weight"}
     assert {key for key in drawn if drawn[key] == read[key]} == {key for key in drawn if "norm" in key}
     matrices = [digest for key, digest in drawn.items() if "norm" not in key]

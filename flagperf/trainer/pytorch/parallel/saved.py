@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.distributed.checkpoint import filesystem, metadata
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -56,6 +58,20 @@ def read_values(path: Path) -> dict[str, Any]:
         _Reader(path).read_metadata()  # `load` would raise an error of its own
         values: dict[str, Any] = torch.load(path / VALUES_FILE, map_location="cpu", weights_only=True)
     return values
+
+
+def read_metadata(path: Path) -> metadata.Metadata:
+    """The index of a checkpoint: its tensors, and where their parts lie. Raises ConfigError for a foreign file."""
+    with reading(path):
+        return _Reader(path).read_metadata()
+
+
+def read_tensor(path: Path, name: str, tensor: Tensor) -> Tensor:
+    """Fill a whole tensor from a checkpoint, without other ranks. `name`: in the index."""
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a single process
+        load({name: tensor}, storage_reader=_Reader(path), no_dist=True)
+    return tensor
 
 
 def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
