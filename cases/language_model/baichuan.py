@@ -25,12 +25,12 @@ class Baichuan(Decoder, LlamaForCausalLM):  # type: ignore[misc]  # the oldest t
         ones = torch.ones(1, places.shape[1], width, dtype=hidden.dtype, device=hidden.device)
         return ones, torch.zeros_like(ones)
 
-    def mask(self, hidden: Tensor, places: Tensor, kind: Any = None) -> Tensor:  # noqa: ARG002
-        """Each head's slope x the distance of the seen place, [1, heads, places, length]."""
+    def mask(self, hidden: Tensor, places: Tensor, kind: Any = None, documents: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """Each head's slope x the distance of the seen place, [1 or samples, heads, places, length]."""
         distance = self.distances(places)
         slopes = torch.tensor(slopes_of(self.config.num_attention_heads), dtype=hidden.dtype, device=hidden.device)
         seen = slopes[:, None, None] * -distance.clamp(min=0).to(hidden.dtype)[:, None]
-        return seen.masked_fill(distance[:, None] < 0, torch.finfo(hidden.dtype).min)
+        return seen.masked_fill(self.unseen(places, documents=documents)[:, None], torch.finfo(hidden.dtype).min)
 
     def losses(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """As in Decoder, from rows of the output layer of length 1."""

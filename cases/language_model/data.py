@@ -26,10 +26,13 @@ class PackedTokens(Dataset[Tensor]):
         length: tokens of a sequence.
         vocab_size: how many tokens the network knows.
         most: samples from the beginning that are used; None: all.
+        documents: whether a sample is [2, length + 1]: its tokens, and the number of each token's document.
     """
 
-    def __init__(self, path: str, length: int, vocab_size: int, most: int | None = None) -> None:
-        self.length, self.vocab_size = length, vocab_size
+    def __init__(
+        self, path: str, length: int, vocab_size: int, most: int | None = None, documents: bool = False
+    ) -> None:
+        self.length, self.vocab_size, self.documents = length, vocab_size, documents
         self.shards = [Shard(file) for file in _files(Path(path))]
         self.starts = [0, *accumulate(len(shard.tokens) for shard in self.shards)]
         available = (self.starts[-1] - 1) // length
@@ -50,12 +53,16 @@ class PackedTokens(Dataset[Tensor]):
         begin = index * self.length
         end = begin + self.length + 1
         first, last = bisect_right(self.starts, begin) - 1, bisect_right(self.starts, end - 1) - 1
-        parts = []
+        parts, numbers = [], []
         for shard, start in zip(self.shards[first : last + 1], self.starts[first:]):
-            part = shard.tokens[max(0, begin - start) : end - start]
+            inside = max(0, begin - start), min(end - start, len(shard.tokens))
+            part = shard.tokens[slice(*inside)]
             check_tokens(part, self.vocab_size, shard.path)
             parts.append(part)
-        return torch.from_numpy(np.concatenate(parts).astype(np.int64))
+            if self.documents:
+                numbers.append(start + shard.documents(*inside))  # no two shards share a number
+        tokens = torch.from_numpy(np.concatenate(parts).astype(np.int64))
+        return torch.stack([tokens, torch.from_numpy(np.concatenate(numbers))]) if self.documents else tokens
 
     def check(self) -> None:
         """Look at the whole index of each file; tokens are looked at when they are read."""

@@ -53,10 +53,10 @@ class Experts(Decoder):
             experts.capacity, experts.loads, experts.exchange = capacity, [], None
 
     @override
-    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, labels: Tensor, **arguments: Any) -> Tensor:
         """As in Decoder; in training with the weighted balance in each loss."""
         self._logits.clear()
-        losses = super().forward(tokens, labels)
+        losses = super().forward(tokens, labels, **arguments)
         if not (self.training and self.balance):
             return losses
         balances = [_balance(*kept, self.context) for kept in self._logits]

@@ -78,6 +78,15 @@ class Shard:
         if documents[0] != 0 or documents[-1] != len(lengths) or (np.diff(documents) < 0).any():
             raise self._damaged("documents that do not follow each other", "each sequence in one document")
 
+    def documents(self, begin: int, end: int) -> NDArray[np.int64]:
+        """The number of the document of each token from `begin` to before `end`."""
+        kind, _, begins, documents = self.index
+        first = int(np.searchsorted(begins, begin * kind.itemsize, "right")) - 1
+        last = int(np.searchsorted(begins, end * kind.itemsize, "left"))
+        edges = np.array([begin, *(begins[first + 1 : last] // kind.itemsize), end])
+        numbers = np.searchsorted(documents, np.arange(first, last), "right") - 1
+        return np.repeat(numbers, np.diff(edges)).astype(np.int64)
+
     def _damaged(self, given: str, allowed: str) -> ConfigError:
         advice = "copy both files again, or make them again"
         problem = "the two files of the tokenised text do not fit each other"

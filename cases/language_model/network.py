@@ -68,13 +68,17 @@ class Decoder(nn.Module):
         self.context = context
         attend_to_all_ranks(self.config, context)
 
-    def forward(self, tokens: Tensor, labels: Tensor, received: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, labels: Tensor, received: Tensor | None = None, documents: Tensor | None = None
+    ) -> Tensor:
         """Cross-entropy of each label in nat, float32, [samples x length]; tokens and labels are [samples, length].
 
         Args:
             received: output of the stage before, in a pipeline. All stages but the last give their own output.
+            documents: number of each token's document, [samples, length]. A token sees those of its document only, and
+                positions count from the begin of the document. None: a sequence is one document.
         """
-        output = self.hidden(tokens, received)
+        output = self.hidden(tokens, received, documents)
         if isinstance(self.lm_head, Passed):
             return output
         if self.context is None:
@@ -90,16 +94,17 @@ class Decoder(nn.Module):
         parts = zip(hidden.split(self.loss_chunk), wanted.split(self.loss_chunk))
         return torch.cat([self._in_less_memory(*part) for part in parts])
 
-    def hidden(self, tokens: Tensor, received: Tensor | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, received: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
         """The output of the last layer, [samples, places, width]. Each token attends to those before it."""
         model: Any = self.model
         tokens, places = self._with_places(tokens)
+        positions = self.positions(places, documents)
         hidden = model.embed_tokens(tokens) if received is None else received
-        rotation = self.rotation(hidden, places)
+        rotation = self.rotation(hidden, positions)
         kinds = getattr(self.config, "layer_types", None) or [None] * len(model.layers)
-        masks = {kind: self.mask(hidden, places, kind) for kind in dict.fromkeys(kinds)}
+        masks = {kind: self.mask(hidden, places, kind, documents) for kind in dict.fromkeys(kinds)}
         for layer, kind in zip(model.layers, kinds):
-            made = layer(hidden, attention_mask=masks[kind], position_ids=places, position_embeddings=rotation)
+            made = layer(hidden, attention_mask=masks[kind], position_ids=positions, position_embeddings=rotation)
             hidden = made[0] if isinstance(made, tuple) else made  # transformers 4 gives a tuple
         return model.norm(hidden)  # type: ignore[no-any-return]
 
@@ -108,26 +113,53 @@ class Decoder(nn.Module):
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
         return (tokens, places) if self.context is None else (self.context.part(tokens), self.context.part(places))
 
+    def positions(self, places: Tensor, documents: Tensor | None) -> Tensor:
+        """The positions of this rank's places in their sequence or document, [1 or samples, places].
+
+        Args:
+            documents: of the whole sequences.
+        """
+        if documents is None:
+            return places
+        whole = torch.arange(documents.shape[1], device=places.device)[None]
+        begins = functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0))
+        positions = whole - torch.where(begins, whole, torch.zeros_like(whole)).cummax(1).values
+        return positions if self.context is None else self.context.part(positions)
+
     def rotation(self, hidden: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of the rotary positions, [1, places, rotated width of a head]."""
+        """Cosine and sine of the rotary positions, [1 or samples, places, rotated width of a head]."""
         return self.model.rotary_emb(hidden, places)  # type: ignore[no-any-return, operator, union-attr]
 
-    def mask(self, hidden: Tensor, places: Tensor, kind: str | None = None) -> Tensor | None:
-        """The numbers to add to the attention scores, [1, 1, places, length]; None: the kernel is causal by itself.
+    def mask(
+        self, hidden: Tensor, places: Tensor, kind: str | None = None, documents: Tensor | None = None
+    ) -> Tensor | None:
+        """The numbers to add to the attention scores, [1 or samples, 1, places, length].
+
+        None: the kernel is causal by itself.
 
         transformers computes attention in plain operations where torch is older than 2.1.1.
 
         Args:
             places: of the tokens, [1, places].
             kind: of a layer; a layer of SLIDING sees itself and the `sliding_window` - 1 places before.
+            documents: of the whole sequences; a place sees those of its document.
         """
         window = self.config.sliding_window if kind == SLIDING else None
-        if window is None and self.config._attn_implementation.endswith("sdpa"):  # also that of context.py
+        causal = self.config._attn_implementation.endswith("sdpa")  # also that of context.py
+        if window is None and documents is None and causal:
             return None
-        distance = self.distances(places)
-        unseen = distance < 0 if window is None else (distance < 0) | (distance >= window)
+        unseen = self.unseen(places, window, documents)
         zeros = torch.zeros(unseen.shape, dtype=hidden.dtype, device=hidden.device)
         return zeros.masked_fill(unseen, torch.finfo(hidden.dtype).min)[:, None]
+
+    def unseen(self, places: Tensor, window: int | None = None, documents: Tensor | None = None) -> Tensor:
+        """Which places of the whole sequence a place does not see, [1 or samples, places, length]."""
+        distance = self.distances(places)
+        unseen = distance < 0 if window is None else (distance < 0) | (distance >= window)
+        if documents is None:
+            return unseen
+        own = documents if self.context is None else self.context.part(documents)
+        return unseen | (own[..., None] != documents[:, None])
 
     def distances(self, places: Tensor) -> Tensor:
         """How far each place of the whole sequence lies before each of some places, [1, places, length]."""
@@ -147,12 +179,15 @@ class Decoder(nn.Module):
 class LearnedPositions(Decoder):
     """The same for GPT-2 of transformers, which has a learned vector for each position, and dropout."""
 
-    def hidden(self, tokens: Tensor, received: Tensor | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, received: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
         """The output of the last layer, [samples, places, width]."""
         model: Any = self.transformer
         tokens, places = self._with_places(tokens)
-        hidden = model.drop(model.wte(tokens) + model.wpe(places)) if received is None else received
-        mask = self.mask(hidden, places)
+        if received is None:
+            hidden = model.drop(model.wte(tokens) + model.wpe(self.positions(places, documents)))
+        else:
+            hidden = received
+        mask = self.mask(hidden, places, documents=documents)
         for layer in model.h:
             made = layer(hidden, attention_mask=mask)
             hidden = made[0] if isinstance(made, tuple) else made

@@ -17,7 +17,10 @@ UNDECAYED = ("*RMSNorm.*", "LayerNorm.*", "*bias", "*.sinks")  # the rest are ma
 
 
 class NextToken(Task):
-    """Batches of cases.language_model.data.PackedTokens, [samples, length + 1]. The throughput counts tokens."""
+    """Batches of cases.language_model.data.PackedTokens. The throughput counts tokens.
+
+    A batch is [samples, length + 1], or [samples, 2, length + 1] with the documents of the tokens.
+    """
 
     metrics = ("eval_loss",)
     one_call_per_batch = True
@@ -28,8 +31,7 @@ class NextToken(Task):
 
     def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
         """Cross-entropy, the mean over all tokens that are to be predicted."""
-        losses: Tensor = network(batch[:, :-1], batch[:, 1:])
-        return losses.mean()
+        return token_losses(network, batch).mean()
 
     @override
     def samples(self, batch: Tensor) -> int:
@@ -37,7 +39,7 @@ class NextToken(Task):
 
     @override
     def units(self, batch: Tensor) -> int:
-        return len(batch) * (batch.shape[1] - 1)
+        return len(batch) * (batch.shape[-1] - 1)
 
     def formula(self, network: nn.Module, config: Mapping[str, Any]) -> dict[str, float]:
         """6N of Kaplan et al. 2020 (arXiv:2001.08361), and torchtitan's: parameters that multiply, and attention.
@@ -73,7 +75,8 @@ class NextToken(Task):
 
     def example(self, config: Mapping[str, Any]) -> Tensor:
         """One sequence."""
-        return torch.zeros(1, config["seq_length"] + 1, dtype=torch.long)
+        rows = (2,) if config.get("document_mask") else ()
+        return torch.zeros(1, *rows, config["seq_length"] + 1, dtype=torch.long)
 
     def evaluate(self, network: nn.Module, batches: Iterable[Tensor], device: torch.device) -> dict[str, float]:
         """`eval_loss`: cross-entropy in nat, the mean over all tokens of the evaluation data, each once."""
@@ -81,5 +84,13 @@ class NextToken(Task):
 
         loss = MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device)
         for batch in batches:
-            loss.update(network(batch[:, :-1], batch[:, 1:]))
+            loss.update(token_losses(network, batch))
         return {"eval_loss": round(float(loss.compute()), 6)}  # the digits of float32
+
+
+def token_losses(network: nn.Module, batch: Tensor) -> Tensor:
+    """The loss of each token that is to be predicted, [samples x length]."""
+    if batch.dim() == 2:
+        return network(batch[:, :-1], batch[:, 1:])  # type: ignore[no-any-return]
+    tokens, documents = batch.unbind(1)
+    return network(tokens[:, :-1], tokens[:, 1:], documents=documents[:, :-1])  # type: ignore[no-any-return]

@@ -24,6 +24,7 @@ COMPUTED = (  # what decides what is computed; the precision has a band of its o
     *("max_steps", "eval_interval_steps", "clip_grad", "sync_bn", "ema", "float8_modules", "synthetic", "seed"),
     *("random_numbers", "nnodes", "nproc"),
 )
+NEWER = (("train_data.documents", False), ("eval_data.documents", False))  # defaults that most curves lack
 FREE = ("optimizer.fused", "optimizer.foreach")  # ways to compute the same
 # What a training sets that is held against a curve: each step is logged with its gradient norm, nothing ends it early.
 ALWAYS = (
@@ -65,6 +66,7 @@ def computed(config: Mapping[str, Any]) -> dict[str, Any]:
         "initialisation": config.get("initialisation", "in_order") == "in_order",
     }
     flat = leaves({name: config.get(name) for name in COMPUTED if not unused.get(name)})
+    flat = {key: value for key, value in flat.items() if (key, value) not in NEWER}
     kept = {key: value for key, value in flat.items() if not any(is_under(key, free) for free in FREE)}
     bare = {
         key: value.replace(folder, "") if folder and isinstance(value, str) else value for key, value in kept.items()

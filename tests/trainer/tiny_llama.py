@@ -46,6 +46,19 @@ def staged(layers: int = 4, loss_chunk: int | None = None) -> nn.Module:
     return Llama(LlamaConfig(vocab_size=VOCAB, tie_word_embeddings=False, **sizes, **heads), loss_chunk)
 
 
+def separated() -> nn.Module:
+    """The same, where each small token begins a document: documents do not see each other."""
+    made = staged()
+
+    class Separated(type(made)):  # type: ignore[misc]
+        def forward(self, tokens: Tensor, labels: Tensor, received: Tensor | None = None) -> Tensor:
+            documents = (tokens < VOCAB // 4).cumsum(1)
+            return super().forward(tokens, labels, received, documents)  # type: ignore[no-any-return]
+
+    made.__class__ = Separated
+    return made
+
+
 def mixture(balance: float = 0.0, windows: bool = False, experts: int = 4) -> nn.Module:
     """The language models' network with some experts in each of two layers: Mixtral's, or gpt-oss's with windows."""
     from transformers import GptOssConfig, MixtralConfig

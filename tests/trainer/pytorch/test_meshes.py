@@ -26,6 +26,7 @@ TRAINING = {
 }
 NETWORKS = {
     "dense": tiny_llama.node("staged"),
+    "documents": tiny_llama.node("separated"),
     "experts": tiny_llama.node("mixture"),
     "windows": tiny_llama.node("mixture", windows=True, balance=0.01),
 }
@@ -59,6 +60,9 @@ SLOW = {
         "tp": divided(tp=2),
         "pp": divided(pp=2),
         "cp with windows and balance": divided("windows", cp=2),
+        "cp with documents": divided("documents", cp=2),
+        "pp with documents": divided("documents", pp=2),
+        "tp with documents": divided("documents", tp=2, sequence_parallel=True),
     },
     "dp_replicate and another": {
         "dp_shard": divided(dp_replicate=2, dp_shard=2),
