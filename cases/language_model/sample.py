@@ -1,7 +1,12 @@
-"""Sample data of language models: the manual that Python brings along, English prose, as bytes in UTF-8."""
+"""Sample data of language models: the manual of Python 3.11.7 (pydoc's topics), English prose, as bytes in UTF-8.
+
+manual.txt.gz has its topics in the order of their names; manual.LICENSE has its license. The manual that a Python
+brings along differs by version, so trainings on two hosts would have other data.
+"""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterable, Iterator
 from itertools import cycle
 from pathlib import Path
@@ -11,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.language_model.indexed import ShardWriter
-from flagperf.errors import ConfigError
 
 BYTES = 256  # tokens; 0 is in no text and ends each document
 HELD_OUT = 10  # every so manieth topic is for the evaluation
@@ -42,21 +46,10 @@ def write_manual(
 
 
 def _topics() -> Iterator[NDArray[Any]]:
-    """The topics of pydoc's help. Paragraphs that several have come once, so that none is in both splits."""
-    try:
-        from pydoc_data.topics import topics
-    except ImportError:
-        raise ConfigError(
-            "this Python lacks the text for sample data",
-            given="no module pydoc_data",
-            advice="use a whole Python, or real data: data_dir=PATH",
-        ) from None
-    known: set[str] = set()
-    for name in sorted(topics):
-        new = [text for text in dict.fromkeys(topics[name].split("\n\n")) if text not in known]
-        known.update(new)
-        if new:
-            yield np.frombuffer("\n\n".join(new).encode() + b"\0", np.uint8)
+    """The topics of the manual. Each ends with 0, and no paragraph is in two of them."""
+    text = gzip.decompress(Path(__file__).with_name("manual.txt.gz").read_bytes())
+    for topic in text.split(b"\0")[:-1]:
+        yield np.frombuffer(topic + b"\0", np.uint8)
 
 
 def _cut(texts: Iterable[NDArray[Any]], tokens: int) -> Iterator[NDArray[Any]]:

@@ -1,6 +1,6 @@
 """flagperf align: does a device compute what the case computes? Checked against the case's golden curves
 
-usage: flagperf align model=NAME [vendor=NAME hardware=NAME OVERRIDES…] [golden=FILE] [find=true]
+usage: flagperf align model=NAME [vendor=NAME hardware=NAME OVERRIDES…] [golden=FILE] [reference=cpu] [find=true]
 
 The reduced case trains 20 steps on the device, with the seed and data of the curve. The verdict says: inside the band
 of the precision, or outside from step N on. docs/numerics.md explains curves and bands. The run folder has align.json,
@@ -13,6 +13,8 @@ words:
   precision=fp32|tf32|amp_bf16
                     whose band counts; fp32 without it. amp_fp16 has no band
   golden=FILE       curves of yours, in the form of conf/golden/
+  reference=cpu     the curve is trained now, on the CPU of the same host, with the bands of the file: for versions of
+                    Python's packages that draw other first weights than those of the curve. Leaves no align.json
   find=true         in place of the verdict: the first module that computes otherwise than the CPU, and the operator
 
 options: --config-dir
@@ -21,6 +23,7 @@ examples:
   flagperf align model=glm
   flagperf align model=glm vendor=nvidia hardware=A100
   flagperf align model=resnet50 vendor=nvidia hardware=A100 precision=tf32
+  flagperf align model=vit vendor=nvidia hardware=A100 reference=cpu
   flagperf align model=glm vendor=nvidia hardware=A100 find=true
 
 exit codes: 0, 2, 3, 5, 7
@@ -30,6 +33,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -53,12 +57,15 @@ from flagperf.errors import ConfigError
 from flagperf.results.rank_log import find_logs
 from flagperf.run.ranks_alone import ask_ranks
 
-GOLDEN, FIND, DATA = "golden=", "find=true", "data_dir="
+GOLDEN, FIND, REFERENCE, DATA = "golden=", "find=true", "reference=cpu", "data_dir="
+DEVICE = ("vendor=", "hardware=", "precision=")
+HOST = ("vendor=cpu", "hardware=cpu", "runtime=process", "precision=fp32")  # where the curve of a reference is trained
+HINT = "outside from the first step on: other versions of packages may draw other first weights; reference=cpu tells"
 
 
 def main(options: argparse.Namespace) -> int:
     """Train for each curve of the case, print a verdict a curve, and plot them; 7 where a training is outside."""
-    words = [word for word in options.arguments if not word.startswith(GOLDEN) and word != FIND]
+    words = [word for word in options.arguments if not word.startswith(GOLDEN) and word not in (FIND, REFERENCE)]
     files = [word[len(GOLDEN) :] for word in options.arguments if word.startswith(GOLDEN)]
     keys = {word.partition("=")[0] for word in words}
     need("align", ("model",), keys)
@@ -73,23 +80,32 @@ def main(options: argparse.Namespace) -> int:
         for job, golden in zip(jobs, curves, strict=True):
             print(f"{job.name}, {golden.name}: {' '.join(golden.overrides)}")
         return 0
-    return align(jobs, curves, path)
-
-
-def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> int:
-    """Train each job in a folder of the run, and write the record of all checks beside these folders.
-
-    The record is made of copies beside it, of the curves and of the logs.
-
-    Args:
-        file: of the curves.
-
-    Returns:
-        7 where a training is outside, else 0.
-    """
     folder = Path(jobs[0].result_dir).expanduser().absolute() / (
         jobs[0].run_name or f"align{datetime.now():%Y%m%d-%H%M%S}"
     )
+    if REFERENCE not in options.arguments:
+        checks = align(jobs, curves, folder)
+        write_record(folder, path)
+        if any(check.first_outside is not None and check.first_outside.step == 1 for check in checks):
+            print(HINT, file=sys.stderr)
+    else:
+        on_host = [*(word for word in words if not word.startswith(DEVICE)), *HOST]
+        curves = [
+            replace(golden, curve=curve_of_host(golden, job_of(golden, on_host, options.config_dir), folder))
+            for golden in curves
+        ]
+        checks = align(jobs, curves, folder)
+    return EXIT_CODES["passed" if all(check.inside for check in checks) else "failed"]
+
+
+def curve_of_host(golden: Golden, job: JobConfig, folder: Path) -> Curve:
+    """The curve that a job on the CPU trains in a folder of the run."""
+    _, logs = ask_ranks(replace(job, result_dir=str(folder), run_name=f"{golden.name}-cpu"), "align")
+    return Curve.of(logs[0].events)
+
+
+def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], folder: Path) -> list[Check]:
+    """Train each job in a folder of the run, print its verdict, and keep its log and a page beside the run's record."""
     checks = []
     for job, golden in zip(jobs, curves, strict=True):
         trained, logs = ask_ranks(replace(job, result_dir=str(folder), run_name=golden.name), "align")
@@ -97,9 +113,13 @@ def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> in
         print(f"{golden.name + ':':9} {checks[-1].verdict}")
         print(write_atomically(trained / "align.html", page(job.name, checks[-1])))
         copyfile(find_logs(trained / job.name / "round1")[0][-1], log_of(folder, golden.name))
+    return checks
+
+
+def write_record(folder: Path, file: Path) -> None:
+    """Write the record of all checks, which is made of copies beside it: of the file of the curves, and of the logs."""
     copyfile(file, folder / CURVES)
     print(write_atomically(folder / RECORD, json.dumps(asdict(recomputed(folder)), indent=1) + "\n"))
-    return EXIT_CODES["passed" if all(check.inside for check in checks) else "failed"]
 
 
 def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> JobConfig:

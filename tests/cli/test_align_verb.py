@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from flagperf.cli.align import job_of
+from flagperf.cli.align import HINT, job_of
 from flagperf.compare.golden import ALWAYS, identity_of
 from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF
 from flagperf.contract.golden import Curve, Golden
 from flagperf.errors import ConfigError
 from flagperf.run.folder import write_configuration
@@ -97,3 +99,22 @@ def test_the_wrong_operator_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert values.startswith("values:    ")
     shown = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=True).stdout
     assert 9e-4 < float(shown.removeprefix("relative error:")) < 1.1e-3
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_curve_of_the_same_hosts_cpu_takes_the_place_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's losses are those of other first weights."""
+    monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
+    content = yaml.safe_load((CONF / "golden/glm.yaml").read_text(encoding="utf-8"))
+    plain = content["curves"]["plain"]
+    plain["loss"] = [1.1 * value for value in plain["loss"]]
+    file = tmp_path / "curves.yaml"
+    file.write_text(yaml.safe_dump({**content, "curves": {"plain": plain}}), encoding="utf-8")
+    outside = align(tmp_path, f"golden={file}")
+    inside = align(tmp_path, f"golden={file}", "reference=cpu", "run_name=beside")
+    assert (outside.returncode, inside.returncode) == (7, 0), outside.stderr + inside.stderr
+    assert outside.stderr.splitlines()[-1] == HINT
+    assert not (tmp_path / "result/beside/align.json").exists()
