@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 SHORT = 10.0  # seconds
 OTHERS_FILES = script(__file__, "others_files.sh")
 
+OPTIONS = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
+NEED_ROOT = ("mqueue", "rlimit")  # what the daemon of a user may not do: the host's /dev/shm, higher limits
+ROOTLESS = "with a rootless daemon, the cluster's file needs container: {ipc: private, ulimits: {memlock: null}}"
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -187,5 +191,6 @@ def refusal(host: str, container: Container, error: APIError) -> HostError:
         )
     if error.status_code == 404:
         return HostError(host, f"image {container.image} is missing on the host", advice="run again")
-    advice = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
-    return HostError(host, f"docker refuses the container: {error.explanation or error}", advice=advice)
+    problem = str(error.explanation or error)
+    advice = ROOTLESS if any(part in problem for part in NEED_ROOT) else OPTIONS
+    return HostError(host, f"docker refuses the container: {problem}", advice=advice)
