@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from functools import partial
 
 from flagperf.cli.cluster import look_at_cluster
@@ -50,7 +51,9 @@ async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
     try:
         async with transport:
             if not transport.same_files:
-                removed += await leftovers.remove_dead_folders(transport, job.cluster.work_dir)
+                dead = await leftovers.remove_dead_folders(transport, job.cluster.work_dir)
+                removed += [path for path, gone in dead.items() if gone]
+                rows += [_staying(transport.host, path) for path, gone in dead.items() if not gone]
                 removed += await leftovers.remove_dead_process_folders(transport)
                 claimed = await leftovers.claimed_folders(transport, job.cluster.work_dir)
                 if kept := [path for path, state in claimed.items() if state == "kept"]:
@@ -66,6 +69,11 @@ async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
     if not (removed or rows):
         removed.append("nothing to remove")
     return [*(Row(transport.host, "clean", "ok", item) for item in removed), *rows]
+
+
+def _staying(host: str, path: str) -> Row:
+    text = f"{path} stays: it has files of another user, such as root of a container whose launcher was killed"
+    return Row(host, "clean", "warning", text, f"as root there: {shlex.join(('rm', '-rf', path))}")
 
 
 async def _remove_containers(transport: Transport) -> list[str]:

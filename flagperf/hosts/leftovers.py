@@ -24,6 +24,7 @@ from flagperf.hosts.transport import Completed, Transport
 CLAIM, CLAIMED = (OWN_FOLDER + script(__file__, name) for name in ("claim.sh", "claimed.sh"))
 DEAD_PROCESSES = OURS + script(__file__, "dead_processes.sh")
 KEEP = script(__file__, "keep.sh")
+REMOVE_DEAD = script(__file__, "remove_dead.sh")
 FOLDER_STATE = OWN_FOLDER + script(__file__, "folder_state.sh")
 TIMEOUT = 60.0  # seconds
 
@@ -101,14 +102,19 @@ def _require_success(transport: Transport, problem: str, completed: Completed) -
 
 async def remove_dead_folders(
     transport: Transport, work_dir: str, *, make: bool = False, claims: Completed | None = None
-) -> list[str]:
-    """Remove the folders of dead runs, and return them. `make` and `claims` are those of `claimed_folders`."""
+) -> dict[str, bool]:
+    """Remove the folders of dead runs. `make` and `claims` are those of `claimed_folders`.
+
+    Returns:
+        The folders, with false for those that this user may not remove.
+    """
     claimed = await claimed_folders(transport, work_dir, make=make, claims=claims)
     dead = [path for path, state in claimed.items() if state == "dead"]
-    if dead:
-        log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
-        await transport.run(Command(("rm", "-rf", *dead)), timeout=TIMEOUT)
-    return dead
+    if not dead:
+        return {}
+    log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
+    staying = (await transport.run(shell(REMOVE_DEAD, *dead), timeout=TIMEOUT)).stdout.split("\0")
+    return {path: path not in staying for path in dead}
 
 
 async def keep(transport: Transport, folder: str, case: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 
 from flagperf.errors import HostError
 from flagperf.hosts.facts import read_facts
-from flagperf.hosts.leftovers import claim, claimed_folders, remove_dead_folders
+from flagperf.hosts.leftovers import REMOVE_DEAD, claim, claimed_folders, remove_dead_folders
 from flagperf.hosts.local import LocalTransport
+from flagperf.hosts.shell import shell
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -124,3 +127,20 @@ async def test_to_look_makes_nothing(tmp_path: Path) -> None:
     assert await claimed_folders(here, work_dir) == {}
     assert (await read_facts(here, work_dir, work_dir=work_dir)).claims is None
     assert not (tmp_path / "work").exists()
+
+
+async def test_a_folder_with_files_of_another_user_stays_whole() -> None:
+    """Files of root in this user's folders can be removed; a folder of root that is not empty cannot."""
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        for run, of_root in (("mixed", "logs/scratch"), ("mine", "empty")):
+            (top / run / of_root).mkdir(parents=True)
+            (top / run / "root.log").write_text("")
+        (top / "mixed/logs/scratch/file").write_text("")
+        for path in (top, top / "mixed", top / "mixed/logs", top / "mine"):
+            os.chown(path, NOBODY, NOBODY)
+        command = shell(REMOVE_DEAD, str(top / "mixed"), str(top / "mine"))
+        argv = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", *command.argv]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        assert done.stdout.split("\0") == [str(top / "mixed"), ""]
+        assert sorted(path.name for path in top.rglob("*")) == ["file", "logs", "mixed", "root.log", "scratch"]
