@@ -65,6 +65,15 @@ class MultipleChoice(Task):
             "is_choice": torch.ones(1, 1, dtype=torch.bool),
         }
 
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """Questions with as many choices as the sample data has: at full size the most of the real training data."""
+        choices = config["data"]["sample"]["choices"]
+        return {
+            name: values.repeat(samples, choices, *[1] * (values.dim() - 2))
+            for name, values in self.example(config).items()
+        }
+
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait

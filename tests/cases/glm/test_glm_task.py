@@ -29,6 +29,15 @@ def first_questions(config: Config, count: int) -> dict[str, Tensor]:
     return batch
 
 
+def test_the_batch_of_a_prediction_has_the_shapes_of_a_training_batch(tiny: Callable[[str], Config]) -> None:
+    config = tiny("glm")
+    data = component(config, "train_data")
+    trained = data.collate_fn([data[index] for index in range(4)])
+    predicted = component(config, "task").full_batch(config, 4)
+    shapes = {name: tuple(values.shape) for name, values in trained.items() if name != "answers"}  # for evaluations
+    assert {name: tuple(values.shape) for name, values in predicted.items()} == shapes
+
+
 def score_alone(network: GLMForMultipleChoice, question: dict[str, Tensor]) -> Tensor:
     """Score of one choice of one question, place by place, without padding and with eager attention."""
     used = int(question["target_mask"].nonzero().max()) + 1
