@@ -2,8 +2,8 @@
 
     python benchmarks/predicted_here.py [CASE ...]
 
-Prints a table: memory of a step at its peak, and the eager bound of its time by the probed peaks. Times need a quiet
-machine; memory does not.
+Prints a line for each case, and writes the table into docs/predict.md, between its two comments: memory of a step at
+its peak, and its time beside the eager bound by the probed peaks, both in CPU seconds of one thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from predicted_published import GIB, traced
-from real_steps import ENVIRONMENT
+from predicted_published import GIB, PAGE, traced
+from real_steps import KEPT, RETURNED
 
 from flagperf.config.compose import compose
 from flagperf.contract.records import ProbedDevice
@@ -38,6 +38,7 @@ CASES: Mapping[str, tuple[str, ...]] = {
     "transformer": ("size=tiny", "train_batch_size=16384"),
 }
 STEPS = 3
+BEGIN, END = "<!-- predicted_here -->", "<!-- /predicted_here -->"
 
 
 def row(case: str, words: tuple[str, ...]) -> dict[str, str]:
@@ -46,7 +47,7 @@ def row(case: str, words: tuple[str, ...]) -> dict[str, str]:
     ((trace, reason),) = traced([config])
     if trace is None:
         raise SystemExit(f"{case}: {reason}")
-    real = real_steps(config)
+    memory, real = real_steps(config, RETURNED), real_steps(config, KEPT)
     device = ProbedDevice(0, "here", "cpu", real["probe"])
     times = job_times(trace, config, figures_of(config, [device]))
     assert times is not None, "the probe measures all that times need"
@@ -55,32 +56,34 @@ def row(case: str, words: tuple[str, ...]) -> dict[str, str]:
         "case": case,
         "size, batch": f"{config['size']}, {config['train_batch_size']}",
         "predicted [GiB]": f"{tensors:.3f}",
-        "measured [GiB]": f"{real['gib']:.3f}",
-        "difference": f"{tensors / real['gib'] - 1:+.1%}",
+        "measured [GiB]": f"{memory['gib']:.3f}",
+        "difference": f"{tensors / memory['gib'] - 1:+.1%}",
         "step at least [s]": f"{least:.3f}",
         "measured [s]": f"{real['seconds']:.3f}",
-        "of the bound": f"{real['seconds'] / least:.2f}",
+        "least / measured": f"{least / real['seconds']:.0%}",
     }
 
 
-def real_steps(config: Mapping[str, Any]) -> dict[str, Any]:
+def real_steps(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """What real steps need, measured in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.yaml")
         path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
         command = [sys.executable, str(HERE / "real_steps.py"), str(path), str(STEPS)]
-        done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
 
 def main(cases: list[str]) -> None:
-    """Print a line for each case when it is known, then the table."""
+    """Print a line for each case when it is known; of all cases also write the table into the page."""
     rows = []
     for case in cases or CASES:
         rows.append(row(case, CASES[case]))
         print(rows[-1], flush=True)
-    print(table(rows))
+    if not cases:
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

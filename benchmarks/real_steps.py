@@ -3,11 +3,12 @@
     python benchmarks/real_steps.py config.yaml [STEPS]
 
 Prints a line of JSON: `gib`, the memory of a step at its peak; `seconds`, the median time of a step; `probe`, the
-figures of this CPU, as probe=run measures them.
+figures of this CPU, as probe=run measures them. Times are CPU seconds of one thread: other load changes them little.
 
 Memory is what parameters, buffers and optimizer state hold, plus the growth of the process (VmHWM - VmRSS) during a
-step. Two steps come before: libraries then have what they keep for themselves. Freed memory must go back to the system
-at once, so run this with the variables ENVIRONMENT.
+step. Two steps come before: libraries then have what they keep for themselves. For memory, run this with the variables
+RETURNED: freed memory goes back to the system at once. For times, run it with KEPT: freed memory is used again, as
+allocators of devices do.
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.randomness import seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.timing import Timing
 from flagperf.trainer.pytorch.trace.stand_in import CPU, settings_of, world_of
 from flagperf.trainer.start.imports import import_components
 
 GIB = 2**30
-ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_TOP_PAD_": "0"}
+RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_TOP_PAD_": "0"}
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 WARM_UP = 2
+ALONE = World(0, 1, 0, 1)
 
 
 def step_of(config: Mapping[str, Any]) -> tuple[Callable[[], None], Callable[[], int]]:
@@ -92,22 +96,38 @@ def peak(step: Callable[[], None], held: Callable[[], int]) -> int:
     return held() + memory("VmHWM") - before
 
 
+class OneThread(Timing):
+    """Times calls by the CPU seconds of this process."""
+
+    def seconds(self, call: Callable[[], object], calls: int) -> float:
+        """CPU seconds of some calls."""
+        began = time.process_time()
+        for _ in range(calls):
+            call()
+        return time.process_time() - began
+
+
+def probed() -> dict[str, Any]:
+    """The figures of this CPU."""
+    probe = Probe(CPU, ALONE)
+    probe.timing = OneThread(CPU, ALONE)
+    figures = probe.measure()
+    del figures["device"]
+    return figures
+
+
 def main(path: str, steps: int) -> None:
     """Measure, and print the line."""
     warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
     config = read_config([path])
     import_components(config)
     step, held = step_of(config)
     for _ in range(WARM_UP):
         step()
-    peaks, seconds = [], []
-    for _ in range(steps):
-        began = time.perf_counter()
-        peaks.append(peak(step, held))
-        seconds.append(time.perf_counter() - began)
-    probe = Probe(CPU, World(0, 1, 0, 1)).measure()
-    del probe["device"]
-    print(json.dumps({"gib": max(peaks) / GIB, "seconds": statistics.median(seconds), "probe": probe}))
+    seconds = [OneThread(CPU, ALONE).seconds(step, 1) for _ in range(steps)]
+    most = max(peak(step, held) for _ in range(steps))
+    print(json.dumps({"gib": most / GIB, "seconds": statistics.median(seconds), "probe": probed()}))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,12 @@ resnet50-pytorch-A100x1x2 on 1 x 2 A100: memory of one device
 parameters 0.02 GiB
 gradients 0.02 GiB
 optimizer 0.02 GiB
-activations 0.02 GiB
+activations 0.01 GiB
 temporary 0.00 GiB
 communication 0.02 GiB
 tensors at the peak 0.09 GiB
 with the margin 2.61 GiB = 1.21 x tensors + 2.5 GiB, from the framework's file
-peak: backward, the module layer3.0.conv1
+peak: backward, the module layer2.0.bn3
 The step fits into 40 GiB.
 largest train_batch_size that fits: 48699 (now 32)
 operations of a step: 0.003206 TFLOP; samples of a step: 32

@@ -20,7 +20,7 @@ Location = Tuple[str, str]  # phase and module
 Bytes = Dict[str, float]  # by kind
 
 
-@dataclass
+@dataclass(eq=False)
 class Held:
     """A storage. `kind` may change after its end: a temporary tensor of forward that lives on was an activation."""
 
@@ -41,20 +41,31 @@ class Memory:
         self.module = ""
         self._held: dict[int, Held] = {}  # by the address of the storage
         self._log: list[tuple[int, Held, Location]] = []
+        self._late: list[Held] = []  # what see_late got: the log gets them with the next operator
 
     def see(self, tree: Any) -> None:
         """Take note of the storages of all tensors of a tree that are new."""
+        self._log_late()
         for tensor in plain_tensors(tree):
             self.held(tensor)
 
-    def held(self, tensor: Tensor) -> Held:
+    def see_late(self, tree: Any) -> None:
+        """The same for a result that takes the place of operands: they end before it counts."""
+        self._log_late()
+        for tensor in plain_tensors(tree):
+            self.held(tensor, late=True)
+
+    def held(self, tensor: Tensor, *, late: bool = False) -> Held:
         """The storage of a tensor."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key not in self._held:
             held = self._held[key] = Held("temporary", storage.nbytes())
             weakref.finalize(storage, self._end, key)
-            self._add(held.size, held)
+            if late:
+                self._late.append(held)
+            else:
+                self._add(held.size, held)
         return self._held[key]
 
     def mark(self, tree: Any, kind: str, *, unless: tuple[str, ...] = ()) -> None:
@@ -102,7 +113,14 @@ class Memory:
     def _end(self, key: int) -> None:
         held = self._held.pop(key)
         held.alive = False
+        if held in self._late:
+            self._log_late()
         self._add(-held.size, held)
+
+    def _log_late(self) -> None:
+        for held in self._late:
+            self._add(held.size, held)
+        self._late = []
 
     def _add(self, change: int, held: Held) -> None:
         self._log.append((change, held, (self.phase, self.module)))

@@ -22,7 +22,8 @@ from flagperf.trainer.pytorch.trace.memory import Memory, plain_tensors
 from flagperf.trainer.pytorch.trace.operators import call_of, class_of, moves_nothing, name_of, operations
 
 COMMUNICATE = ("c10d", "_c10d_functional", "fsdp")
-SILENT = ("c10d", "_c10d_functional", "prim")  # what they send is counted by itself; prim asks what a tensor is
+SILENT = ("c10d", "_c10d_functional")  # what they send is counted by itself
+IN_PLACE = ("add", "scatter_add", "index_add", "index_put")  # autograd uses add_ … where no mode looks on
 KEPT = ("parameters", "gradients", "optimizer")
 NO_VALUE: dict[bool, Any] = {True: 0.0, False: 0}
 
@@ -51,7 +52,10 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.unseen:
             return func(*args, **kwargs)
         out = self._called(func, args, kwargs)
-        self.memory.see(out)
+        if func.namespace == "prim":  # asks what a tensor is
+            return out
+        in_place = self.memory.phase == "backward" and name_of(func) in IN_PLACE and not torch.is_grad_enabled()
+        (self.memory.see_late if in_place else self.memory.see)(out)
         if func.namespace in COMMUNICATE:
             buffers = [out, changed(func, args)] if func.namespace == "fsdp" else [args, out]
             self.memory.mark(buffers, "communication", unless=KEPT)
