@@ -239,7 +239,11 @@ def test_baichuan_is_written_in_its_own_form(tiny: Callable[[str], Config], tmp_
     network = filled(component(tiny("baichuan2_13b"), "network"))
     held = {name: Held(tensor) for name, tensor in network.state_dict().items()}
     write_folder(tmp_path / "written", network, held)
-    assert [path.name for path in (tmp_path / "written").iterdir()] == ["model.safetensors"]
+    (path,) = (tmp_path / "written").iterdir()
+    assert (path.name, path.stat().st_mode & 0o777) == (
+        "model.safetensors",
+        (tmp_path / "written").stat().st_mode & 0o666,
+    )
     assert equal(load_file(tmp_path / "written/model.safetensors"), packed_baichuan(network.state_dict()))
 
 

@@ -50,6 +50,8 @@ def write_folder(folder: Path, network: nn.Module, tensors: Mapping[str, Source]
     config = config_of(network)
     if config is not None:
         (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    for file in partial.iterdir():  # safetensors writes for the user alone
+        file.chmod(partial.stat().st_mode & 0o666)
     partial.rename(folder)
 
 
