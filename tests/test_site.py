@@ -33,6 +33,8 @@ def test_the_search_finds_pages(language: str, tmp_path: Path) -> None:
         for query, page in SEARCHES[language].items():
             tab.open(site / "search.html", query="?" + urlencode({"q": query}))
             tab.wait_for(f"{RESULTS}.includes({json.dumps(page)})")
+            single = tab.evaluate(f"{RESULTS}.map((page) => page.includes('/cases/'))")
+            assert language == "zh" or single == sorted(single)  # guides come first, unless a case's title has the word
             assert {url.split(":")[0] for url in tab.requests()} <= {"file", "data"}
             assert tab.problems() == []
         tab.open(site / "docs" / ("zh" if language == "zh" else "") / "probe.html")

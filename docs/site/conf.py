@@ -48,6 +48,7 @@ highlight_language = "text"  # of blocks that name no language: output of a term
 html_theme = "furo"
 html_title = "flagperf"
 html_search_language = "zh" if chinese else "en"
+html_search_scorer = str(FOLDER / "scorer.js")
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
