@@ -4,7 +4,8 @@
 
 Prints a line for each job that has rounds which count, and writes the table into docs/predict.md, between its two
 comments. `allocated` and `reserved` are the peaks of the device's allocator, of the rank that held most. Throughput is
-p_train in samples/s, beside the bounds by the data sheet. The trace is that of the run, else one that is made now.
+steady_throughput in samples/s, beside the bounds by the data sheet: short runs are compared, too. The trace is that of
+the run, else one that is made now.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from predicted_published import PAGE, traced
@@ -24,7 +26,6 @@ from flagperf.predict.times import figures_of
 from flagperf.report.cells import number, percent
 from flagperf.report.files import read_run
 from flagperf.report.markdown import table
-from flagperf.report.measured_scales import measured_scales
 from flagperf.results.achievable import trace_of
 from flagperf.results.summary import usable
 
@@ -42,7 +43,7 @@ def rows(run: Path) -> Iterator[dict[str, str]]:
             print(f"{run.name}, {summary.name}: not traced: {reason}", file=sys.stderr)
             continue
         fit = Fit.of(trace, summary.config)
-        yield {**_what(summary, trace), **_memory(fit, results), **_throughput(summary, trace, fit)}
+        yield {**_what(summary, trace), **_memory(fit, results), **_throughput(summary, trace, fit, results)}
 
 
 def _trace(run: Path, summary: Summary) -> tuple[Trace | None, str]:
@@ -79,19 +80,27 @@ def _most(ranks: Sequence[Mapping[str, Any]], name: str) -> float | None:
     return max((rank[name] for rank in ranks if rank.get(name) is not None), default=None)
 
 
-def _ratio(figure: float, other: float | None) -> str:
-    return percent(figure / other if other else None)
+def _samples_per_second(values: Mapping[str, Any]) -> float | None:
+    steady, samples, units = (
+        values.get(name) for name in ("steady_throughput", "num_trained_samples", "num_trained_units")
+    )
+    return None if steady is None else float(steady) * samples / units
 
 
-def _throughput(summary: Summary, trace: Trace, fit: Fit) -> dict[str, str]:
+def _ratio(figure: float | None, other: float | None) -> str:
+    return percent(figure / other if figure and other else None)
+
+
+def _throughput(summary: Summary, trace: Trace, fit: Fit, results: Sequence[Result]) -> dict[str, str]:
     scale = scale_of(trace, summary.config, figures_of(summary.config), fit.needed, fit.memory)
-    (measured,) = measured_scales([summary], summary.config)
+    rates = [rate for result in results if (rate := _samples_per_second(result.values)) is not None]
+    measured = fmean(rates) if rates else None
     eager, fused = (scale.rate(fused=fused) for fused in (False, True))
     return {
         "at most, eager": number(eager),
         "at most, fused": number(fused),
-        "measured samples/s": number(measured.rate),
-        "of eager": _ratio(measured.rate, eager),
+        "measured samples/s": number(measured),
+        "of eager": _ratio(measured, eager),
     }
 
 
