@@ -31,7 +31,7 @@ Tiny = Callable[[str], dict[str, Any]]
         pytest.param("vit", 86_567_656, {224: 35.13}, id="vit"),
         pytest.param("efficientnet", 21_458_488, {224: 5.70, 384: 16.7}, id="efficientnet"),
         pytest.param("swin_transformer", 28_288_354, {224: 8.98}, id="swin_transformer"),
-        pytest.param("bigtransfer", 236_335_208, {480: 421}, id="bigtransfer"),
+        pytest.param("bigtransfer", 236_335_208, {480: 421}, id="bigtransfer", marks=pytest.mark.slow),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: dict[int, float]) -> None:

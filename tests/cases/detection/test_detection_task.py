@@ -252,7 +252,9 @@ def full(case: str) -> tuple[nn.Module, Detection]:
     return component(config, "network"), component(config, "task")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case == "faster_rcnn" else pytest.mark.slow) for case in CASES]
+)
 def test_published_backbone_is_loaded(case: str, tmp_path: Path) -> None:
     network, task = full(case)
     published = resnet50()  # with a classifier, and with the counters of its batch norm

@@ -74,6 +74,7 @@ def test_losses_equal_those_of_separate_documents(tiny: Callable[[str], Config],
         assert not torch.allclose(together, network(tokens, labels), atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_training_with_the_mask(tiny: Callable[[str], Config], tmp_path: Path) -> None:
     """The first loss is that of the separated documents; an evaluation separates them, too."""
     sample_dir = Path(tiny("llama3_8b")["data_dir"]).parent

@@ -326,6 +326,7 @@ def python(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_users_own_beside_a_training(python: Path, tmp_path: Path) -> None:
     sinks = ["mllog", {"_target_": "mine.LossFile", "name": "own.jsonl"}]
     done = toy.start(toy.config(sinks=sinks, max_steps=2), tmp_path, python=python)
