@@ -343,7 +343,7 @@ def test_a_shipped_case(width: int, lines: list[str]) -> None:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_shipped_case_is_shown() -> None:
     shown = [about_case(case) for case in options("model", (CONF,))]
     assert [about.name for about in shown if not about.title or not case_table(about).renderables] == []

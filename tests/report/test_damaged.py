@@ -125,7 +125,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
     path = run / "resnet50-pytorch-A100x2x8" / "round1" / "result.json"

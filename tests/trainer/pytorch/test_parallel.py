@@ -254,6 +254,7 @@ def evaluated_blocks(folder: Path) -> list[float]:
     return [train(configuration(sharded(dp_shard=2), 2, task=task, **short), folder).evaluated[-1] for task in tasks]
 
 
+@pytest.mark.slow
 def test_an_evaluation_gathers_a_block_at_a_time(tmp_path: Path) -> None:
     """Both blocks lie whole on each rank where a task calls the network otherwise than once for each batch."""
     assert toy.fork_ranks(evaluated_blocks, tmp_path) == [[0, 2]] * 2
@@ -364,6 +365,7 @@ def train_alone(folder: Path) -> list[Told]:
     return [train(configuration(sharded(), 1, precision=precision), folder) for precision in ("fp32", "amp_bf16")]
 
 
+@pytest.mark.slow
 def test_one_rank(tmp_path: Path, alone: Told) -> None:
     """It is a mesh of one; the policy of bf16 computes nearly the same, and keeps parameters in fp32."""
     ((exact, rounded),) = toy.fork_ranks(train_alone, tmp_path, ranks=1)

@@ -35,7 +35,11 @@ def config_of(*overrides: str):
         pytest.param((RECOMPUTED,), id="with recomputation", marks=pytest.mark.slow),
         pytest.param((RECOMPUTED, "checkpoint_keeps=products"), id="kept products", marks=pytest.mark.slow),
         pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks", marks=pytest.mark.slow),
-        pytest.param(("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"), id="with tensor parallelism"),
+        pytest.param(
+            ("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"),
+            id="with tensor parallelism",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_few_blocks_stand_for_all(overrides, monkeypatch):
