@@ -18,6 +18,7 @@ from flagperf.contract.sent_code import BEFORE_SCRIPT, identities
 from flagperf.trainer.start.extension import extension_targets, local_file_hashes
 
 AT_START = ("sitecustomize", "usercustomize")  # Python imports them by itself before anything else
+VIRTUALENV = {"virtualenv", "uv"}  # keys of makers of environments that may write a `_virtualenv.py`
 LARGEST = 64 * 2**20  # bytes of the largest file that is hashed
 
 
@@ -78,6 +79,7 @@ def foreign_modules(plugin: str | None, libraries: Iterable[str]) -> dict[str, d
     """File → module and SHA-256, of all foreign modules and loaded libraries of operators."""
     loaded = ((Path(path).name, Path(path)) for path in sorted(libraries))
     known, packages = known_folders(), {folder: installed(folder) for folder in package_folders()}
+    packages[sysconfig.get_paths()["purelib"]] |= of_environment()
 
     def is_known(path: Path) -> bool:
         folder = next((folder for folder in packages if str(path).startswith(f"{folder}/")), None)
@@ -116,6 +118,13 @@ def installed(folder: str) -> set[str]:
         for line in lists[0].read_text("utf-8", "replace").splitlines() if lists else ():
             names.add(line.split("/")[0].split(",")[0].split(".")[0])
     return names
+
+
+def of_environment() -> set[str]:
+    """Names of modules that the maker of a virtual environment wrote among its packages, by the environment's file."""
+    file = Path(sys.prefix, "pyvenv.cfg")
+    lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
+    return {"_virtualenv"} if {line.partition("=")[0].strip() for line in lines} & VIRTUALENV else set()
 
 
 def module_files() -> Iterator[tuple[str, Path]]:
