@@ -28,12 +28,14 @@ class Way:
     narrow: bool = False  # MKL and oneDNN without wide vectors: they add in another order
     micro_steps: int = 1  # into which each of the case's own is split
     last_bits: int = 0  # a number that draws other last bits of the first weights, as another rounding gives
+    roundings: int = 1  # by which these weights differ
 
     @property
     def title(self) -> str:
         """The differences from the reference, in words."""
         parts = [self.precision, *(["without oneDNN"] * (not self.onednn))]
         parts += [f"other last bits {self.last_bits}"] * bool(self.last_bits)
+        parts += [f"{self.roundings} roundings"] * (self.roundings > 1)
         return ", ".join([*parts, *(["narrow vectors"] * self.narrow), *(["micro steps"] * (self.micro_steps > 1))])
 
 
@@ -120,7 +122,7 @@ def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> list[Event]:
     if way.narrow:
         narrow_after_loading()
     if way.last_bits:
-        change_last_bits(way.last_bits)
+        change_last_bits(way.last_bits, way.roundings)
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     torch.backends.mkldnn.set_flags(way.onednn)
     rounding: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -156,8 +158,8 @@ def narrow_after_loading() -> None:
     parts.load_datasets = loaded
 
 
-def change_last_bits(number: int) -> None:
-    """Let the network of this process begin with weights that differ by one rounding, at random."""
+def change_last_bits(number: int, roundings: int) -> None:
+    """Let the network of this process begin with weights that differ by some roundings, at random."""
     import torch
 
     from flagperf.trainer.pytorch.by_version import local_parts
@@ -171,7 +173,7 @@ def change_last_bits(number: int) -> None:
         generator = torch.Generator().manual_seed(number)
         with torch.no_grad():
             for parameter in local_parts(parts.network.parameters()):
-                parameter.mul_(1 + 2**-24 * torch.randn(parameter.shape, generator=generator))
+                parameter.mul_(1 + roundings * 2**-24 * torch.randn(parameter.shape, generator=generator))
         parts.frozen = frozen_checksum(parts.network, parts.strategy, parts.world)
 
     Parts.__post_init__ = built  # type: ignore[method-assign]

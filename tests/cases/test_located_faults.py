@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ from flagperf.compare.golden import golden_file
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.contract.golden import read
+from flagperf.trainer.pytorch.noted import SUMS, apart, difference, summary
 
 DATA = Path(__file__).parents[1] / "data"
 CHIP = ("vendor=acme", "hardware=A1", "runtime=process", f"code_dir={DATA}/acme_chip/code")
@@ -114,3 +116,23 @@ def located(wrong: Callable[[Compute], Compute] | None, _: Path) -> dict[str, An
     config = compose(["model=glm", *CHIP, *plain.overrides, "locate=true"], folders).config
     import_components(config)
     return locate(config)
+
+
+CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "each number": lambda tensor: tensor * (1 + 1e-4),
+    "at random": lambda tensor: tensor + 1e-4 * torch.randn(tensor.shape),
+    "a row": lambda tensor: torch.cat([tensor[:1] * 1.004, tensor[1:]]),
+    "nothing": lambda tensor: tensor.clone(),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_the_sums_of_a_large_tensor_tell_its_relative_error(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    torch.manual_seed(0)
+    tensor = torch.randn(1100, 1000)
+    other = change(tensor)
+    mine, others = summary("block", tensor), summary("block", other)
+    assert (len(mine.value), len(others.value)) == (SUMS, SUMS)
+    assert apart(mine, others)["error"] == pytest.approx(difference(tensor, other)["error"], rel=0.05)
+    assert apart(mine, summary("block", other.T)) == {"error": math.inf, "cosine": 0.0}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.device import device_name, open_device
 from flagperf.trainer.pytorch.differences import tensors
 from flagperf.trainer.pytorch.host_random import HostRandom
+from flagperf.trainer.pytorch.noted import Noted, apart, difference, summary, whole
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
@@ -44,13 +45,6 @@ host, device = (torch.ops.{operator}(*inputs{keywords}) for inputs in (arguments
 host, device = (value[0] if isinstance(value, tuple) else value for value in (host, device))
 print("relative error:", float((device.cpu() - host).norm() / host.norm()))
 """
-
-
-class Noted(NamedTuple):
-    """A tensor of one side, on the host."""
-
-    name: str  # of the module or the parameter
-    value: Tensor
 
 
 class Side:
@@ -77,7 +71,7 @@ class Side:
             module.register_forward_hook(partial(self._note, name)) for name, module in self.network.named_modules()
         ]
         loss = self.loss(batch)
-        self.outputs.append(on_host("loss", loss))
+        self.outputs.append(whole("loss", loss))
         loss.backward()  # type: ignore[no-untyped-call]
         for hook in hooks:
             hook.remove()
@@ -85,18 +79,18 @@ class Side:
     def _note(self, name: str, _: nn.Module, __: Any, output: Any) -> None:
         for tensor in tensors(output):
             if tensor.is_floating_point():
-                self.outputs.append(on_host(name, tensor))
+                self.outputs.append(summary(name, tensor))
                 if tensor.requires_grad:
                     note = partial(self._note_gradient, name)
                     tensor.register_hook(note)  # type: ignore[no-untyped-call]
 
     def _note_gradient(self, name: str, gradient: Tensor) -> None:
-        self.gradients.append(on_host(name, gradient))
+        self.gradients.append(summary(name, gradient))
 
     def parameter_gradients(self) -> list[Noted]:
         """Those of all parameters that have one."""
         named = self.network.named_parameters()
-        return [on_host(name, parameter.grad) for name, parameter in named if parameter.grad is not None]
+        return [whole(name, parameter.grad) for name, parameter in named if parameter.grad is not None]
 
     def updated(self, gradients: Sequence[Noted]) -> list[Noted]:
         """How an optimizer step with these gradients changes the parameters."""
@@ -106,7 +100,7 @@ class Side:
         for name, parameter in parameters.items():
             parameter.grad = values[name].to(self.device) if name in values else None
         self.optimizer.step()
-        return [on_host(name, parameter.detach() - before[name]) for name, parameter in parameters.items()]
+        return [whole(name, parameter.detach() - before[name]) for name, parameter in parameters.items()]
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -207,20 +201,9 @@ def differing(pairs: Mapping[str, tuple[Sequence[Noted], Sequence[Noted]]]) -> I
     """What differs, in order."""
     for compared, (ours, theirs) in pairs.items():
         for mine, other in zip(ours, theirs):
-            numbers = difference(mine.value, other.value)
+            numbers = apart(mine, other)
             if numbers["error"] > LIMIT or mine.name != other.name:
                 yield {"compared": compared, "module": mine.name, **numbers}
-
-
-def difference(mine: Tensor, other: Tensor) -> dict[str, float]:
-    """Relative error of a tensor by its norm, and the cosine of both; endless for other shapes and for no numbers."""
-    if mine.shape != other.shape:
-        return {"error": float("inf"), "cosine": 0.0}
-    a, b = mine.detach().double().flatten(), other.detach().double().flatten()
-    norms = float(a.norm()), float(b.norm())
-    error = float((a - b).norm()) / max(norms[0], 1e-12) if any(norms) else 0.0
-    cosine = float(a @ b) / (norms[0] * norms[1]) if all(norms) else 1.0
-    return {"error": error if error == error else float("inf"), "cosine": cosine}
 
 
 def computes(operator: Any, args: Any) -> bool:
@@ -228,11 +211,6 @@ def computes(operator: Any, args: Any) -> bool:
     has_numbers = any(tensor.is_floating_point() for tensor in tensors(list(args)))
     draws, name = torch.Tag.nondeterministic_seeded in operator.tags, operator._schema.name
     return has_numbers and not (operator.is_view or draws or "empty" in name)
-
-
-def on_host(name: str, tensor: Tensor) -> Noted:
-    """A copy of a tensor on the host."""
-    return Noted(name, tensor.detach().cpu().clone())
 
 
 def written(value: Any) -> str:
