@@ -17,7 +17,17 @@ import yaml
 
 import flagperf
 from cases.golden_bands import FACTOR, as_lists, bands, deviations, rounded, widths
-from cases.golden_trainings import REFERENCE, ROUNDED, ROUNDED_OTHERWISE, SPLIT, Trainings, forked, prepare, versions
+from cases.golden_trainings import (
+    DECIDED_OTHERWISE,
+    REFERENCE,
+    ROUNDED,
+    ROUNDED_OTHERWISE,
+    SPLIT,
+    Trainings,
+    forked,
+    prepare,
+    versions,
+)
 from cases.statements import write_files
 from flagperf.compare.golden import ALWAYS, STEPS, clipping, identity_of
 from flagperf.config.compose import compose
@@ -25,6 +35,7 @@ from flagperf.contract.golden import Curve
 from flagperf.contract.leaves import leaves
 
 WIDEST = 0.01  # share of the loss that its band in fp32 may have at the last step; wider: a lower lr
+DECIDING = ("faster_rcnn", "mask_rcnn")  # cases in which a rounding decides: whether a proposal counts
 DIVISORS = tuple(10**power for power in range(7))  # of the lr of the case; the first with a narrow band counts
 HEADER = """\
 # python -m cases.golden {case}
@@ -77,10 +88,11 @@ def text(case: str, folders: Sequence[Path] = ()) -> str:
         recordings["optimizer"] = first
     if dropouts := dropouts_of(case, folders):
         recordings["dropout"] = Recording.of(case, [*lr, *dropouts], folders)
+    decided = DECIDED_OTHERWISE if case in DECIDING else ()
     for name, recording in recordings.items():
         divisible = recording.config["train_batch_size"] % SPLIT.micro_steps == 0
         split = [SPLIT] if divisible and name != "dropout" else []  # each micro step draws other masks
-        recording.train(REFERENCE, *ROUNDED_OTHERWISE, *ROUNDED, *split)
+        recording.train(REFERENCE, *ROUNDED_OTHERWISE, *decided, *ROUNDED, *split)
     content = {
         "case": case,
         "revision": plain.config["revision"],

@@ -43,8 +43,9 @@ REFERENCE = Way()
 SPLIT = Way(micro_steps=2)
 REORDERED = (Way(narrow=True), Way(onednn=False))  # fp32 with sums in another order
 ROUNDED_OTHERWISE = (*REORDERED, Way(last_bits=1), Way(last_bits=2))
+DECIDED_OTHERWISE = tuple(Way(last_bits=number, roundings=40) for number in range(1, 9))  # each band has forty
 ROUNDED = (Way("tf32", onednn=False), Way("amp_bf16"))
-WAYS = (REFERENCE, *ROUNDED_OTHERWISE, SPLIT, *ROUNDED)
+WAYS = (REFERENCE, *ROUNDED_OTHERWISE, *DECIDED_OTHERWISE, SPLIT, *ROUNDED)
 Trainings = Dict[Way, Curve]  # way → what the training logged
 Logged = TypeVar("Logged")
 
