@@ -70,8 +70,8 @@ def main(options: argparse.Namespace) -> int:
     keys = {word.partition("=")[0] for word in words}
     need("align", ("model",), keys)
     words += ["require_alignment=false", "alignment=null", *([] if "precision" in keys else ["precision=fp32"])]
-    case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir).case
-    path = user_path(files[0]) if files else golden_file(case, search_path(options.config_dir))
+    case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir)
+    path = user_path(files[0]) if files else shipped_curves(case, options.config_dir)
     curves = read(path)
     jobs = [job_of(golden, words, options.config_dir) for golden in curves]
     if FIND in options.arguments:
@@ -96,6 +96,18 @@ def main(options: argparse.Namespace) -> int:
         ]
         checks = align(jobs, curves, folder)
     return EXIT_CODES["passed" if all(check.inside for check in checks) else "failed"]
+
+
+def shipped_curves(case: JobConfig, folders: Sequence[Path]) -> Path:
+    """The file of the golden curves of a case.
+
+    Raises:
+        ConfigError: the case has none.
+    """
+    if case.framework.name != "pytorch":
+        problem, given = "only cases of PyTorch have golden curves", f"{case.framework.name}/{case.case}"
+        raise ConfigError(problem, key="model", given=given, advice=f"model={case.case} checks the device with PyTorch")
+    return golden_file(case.case, search_path(folders))
 
 
 def curve_of_host(golden: Golden, job: JobConfig, folder: Path) -> Curve:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flagperf.cli.align import HINT, job_of
+from flagperf.cli.align import HINT, job_of, shipped_curves
 from flagperf.compare.golden import ALWAYS, identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
@@ -45,6 +45,12 @@ def test_what_cannot_be_compared_is_refused(other: dict[str, object], words: lis
     assert job_of(golden(), WORDS, []).case == "glm"
     with pytest.raises(ConfigError, match=why):
         job_of(golden(**other), words, [])
+
+
+def test_a_case_of_another_framework_has_no_curves() -> None:
+    case = compose(["model=paddle/bert", "dry_run=true"])
+    with pytest.raises(ConfigError, match="only cases of PyTorch have golden curves"):
+        shipped_curves(case, [])
 
 
 def align(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ def sums(tensor: Tensor) -> Tensor:
     """Each number of a tensor counts in one of the sums, with a random sign. The signs depend on the size alone."""
     total = torch.zeros(SUMS, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    for part in tensor.flatten().split(LARGE):
+    for part in tensor.flatten().split(LARGE):  # type: ignore[no-untyped-call]
         padded = torch.zeros(-(-len(part) // SUMS) * SUMS, dtype=torch.float64)
         padded[: len(part)] = part.double()
         signs = 2 * torch.randint(2, padded.shape, generator=generator) - 1
