@@ -83,6 +83,15 @@ def main(options: argparse.Namespace) -> int:
     jobs = _jobs(overrides, options)
     if not jobs:
         raise NoValidCaseError("no case is left to predict")
+    if given["operators"] and len(jobs) > 1:
+        raise ConfigError(
+            "a table has the operators of one job",
+            where="command line",
+            key="operators",
+            given=f"{len(jobs)} jobs",
+            allowed="one job",
+            advice="give one value of each key, without -m",
+        )
     measured = _measured(given["measured"], jobs[0])
     predictions = predict(jobs, changes_of(jobs[0]) if len(jobs) == 1 else [])
     if len(jobs) > 1:
@@ -97,7 +106,7 @@ def main(options: argparse.Namespace) -> int:
         name = f"{jobs[0].case} on {jobs[0].hardware.name}"
         print(write_atomically(file, prediction_page(name, scales, measured)))
     for file in given["operators"]:
-        print(_write_table(file, predictions))
+        print(_write_table(file, predictions[0]))
     for file in given["json"]:
         records = [as_record(job, prediction) for job, prediction in zip(jobs, predictions, strict=True)]
         print(write_json({"jobs": records}, file))
@@ -115,15 +124,8 @@ def _measured(folders: Sequence[Path], job: JobConfig) -> list[Measured]:
     return measured_scales(summaries, job.config) if folders else []
 
 
-def _write_table(file: Path, predictions: Sequence[Prediction | FlagperfError]) -> Path:
-    """Write the operators of a job as a table.
-
-    Raises:
-        ConfigError: there are several jobs.
-    """
-    if len(predictions) > 1:
-        raise ConfigError("a table has the operators of one job", key="operators", given=file)
-    (prediction,) = predictions
+def _write_table(file: Path, prediction: Prediction | FlagperfError) -> Path:
+    """Write the operators of the only job as a table."""
     assert isinstance(prediction, Prediction)
     folder = file.parent.parent if file.parent.name == "operators" else file.parent
     command = f"flagperf --config-dir {folder} run probe=operators operators.table={file.stem}"

@@ -142,6 +142,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             "  do:      flagperf report RUN_DIR [collect=true] [trust=true]",
             id="report without a folder",
         ),
+        pytest.param(
+            ["predict", "-m", "nproc=1,2", "oversubscribe=true", "operators=table.yaml"],
+            "a table has the operators of one job\n  where:   command line\n  key:     operators\n"
+            "  given:   2 jobs\n  allowed: one job\n  do:      give one value of each key, without -m",
+            id="operators of a sweep",
+        ),
         *(
             pytest.param(
                 argv,

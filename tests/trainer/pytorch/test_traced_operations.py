@@ -34,7 +34,8 @@ def counted(case: str, size: str, config: Mapping[str, Any]) -> float:
     task: Task = component(config, "task")
     if not task.values_decide:
         statement = yaml.safe_load(Path(CONF, f"fingerprint/{case}.yaml").read_text(encoding="utf-8"))
-        return float(statement[size]["forward"]["operations"])
+        choices = config["data"]["sample"].get("choices", 1)  # of a question; the statement is of one
+        return float(statement[size]["forward"]["operations"]) * choices
     network = component(config, "network").train()
     batch = task.to_device(task.full_batch(config, 1), CPU, torch.contiguous_format)
     operations, note = count_forward(task, network, batch, Precision("fp32", CPU))

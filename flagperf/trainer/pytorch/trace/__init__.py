@@ -10,6 +10,7 @@ traced.py       a configuration → a Trace: by shapes, or by values where value
 stand_in.py     a rank with no device and no other ranks: its network, process group and batch
 step.py         one optimizer step, as the engine makes it
 as_on_device.py what a device does otherwise than the CPU whose kernels the trace runs through
+attention.py    attention as a device keeps it in memory
 tally.py        what the step computes, reads, writes and sends
 memory.py       what the step holds, and when it holds most
 operators.py    the class of an operator and its operations

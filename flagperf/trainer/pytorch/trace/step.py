@@ -8,14 +8,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_map
 
 from flagperf.contract.components import component
 from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.parallel import Strategy
 from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.synthetic import HELD
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.as_on_device import AsOnDevice, recompute_as_on_device
 from flagperf.trainer.pytorch.trace.propagation import shapes_unseen
@@ -62,18 +64,25 @@ class Step:
                 memory.mark(average, "parameters")
             memory.mark(list(optimizer.state.values()), "optimizer")
             batches = [self._on_device() for _ in range(self.settings.gradient_accumulation_steps)]
+            others = self._other_batches(batches[0])
+            memory.mark(others, "activations")
             model = self.strategy.wrapped(self.network, CPU)
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.register_comm_hook(None, lambda _, bucket: _all_reduced(bucket))
             stack.enter_context(tally.following(self.names))
             if self.on_device:
-                recompute_as_on_device(self.network)
-                stack.enter_context(AsOnDevice())
+                fused = {*self.settings.attention_kernels} != {"math"}
+                recompute_as_on_device(self.network, fused=fused)
+                stack.enter_context(AsOnDevice(fused=fused))
             tally.counting = True
             self._step(tally, precision, optimizer, model, batches)
 
     def _on_device(self) -> Any:
         return self.task.to_device(self.batch, CPU, getattr(torch, self.settings.memory_format))
+
+    def _other_batches(self, batch: Any) -> list[Any]:
+        """What a synthetic training keeps on the device beside the batch of a step."""
+        return [tree_map(_copied, batch) for _ in range(HELD - 1)] if self.settings.synthetic else []
 
     def _optimizer(self) -> Optimizer:
         """The case's optimizer, with the state that it has after a step."""
@@ -109,6 +118,10 @@ class Step:
         clip = None if limit is None else partial(self.strategy.clip, parameters, limit)
         precision.step(optimizer, clip)
         optimizer.zero_grad()
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def _all_reduced(bucket: Any) -> Any:
