@@ -41,6 +41,7 @@ def example_job(*, config: dict[str, Any] | None = None, **fields: Any) -> JobCo
         "result_dir": "result",
         "run_name": None,
         "resume": None,
+        "restarts": 0,
         "clear_caches": False,
         "require_target": False,
         "oversubscribe": False,

@@ -29,6 +29,7 @@ from flagperf.config.rules.changes import changes_of, described
 from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.rules.own_code import own_code, replacing_code
+from flagperf.config.rules.restarts import check_restarts
 from flagperf.config.rules.secrets import keep_secrets, too_short
 from flagperf.config.rules.settable import CaseRules
 from flagperf.config.schema.framework import local_python
@@ -68,6 +69,7 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
     checked = _check_layers(overrides, load, folders)
     resolved, data_note = _resolve(checked, folders)
     typed = _typed(resolved, folders, checked.where)
+    check_restarts(resolved, checked.where)
     completed, extension_note = _complete(resolved, typed, checked, "division" in overrides.values, folders)
     without_secrets = keep_secrets(completed, typed, overrides, checked.where)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flagperf.errors import ConfigError
 
+CHECKPOINTS = "checkpoint"  # folder of a round
 FORMS = ("step*.pt", "step*.dcp")  # a file; a folder
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
 RECIPE = ("lr", "lr_interval", "clip_grad", "adapter", "optimizer", "lr_scheduler")  # how the weights are updated

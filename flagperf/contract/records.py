@@ -90,6 +90,20 @@ class LateRank:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """A lost attempt of a round, after which the round was started again (`restarts`). Seconds are the launcher's."""
+
+    failure: Failure
+    hosts: tuple[str, ...]  # of the lost attempt, by node rank
+    started: Moment
+    seconds: float  # of the lost attempt
+    next_step: int  # the next attempt went on after this step; 0: from the beginning
+    last_step: int | None = None  # the last logged one of the lost attempt; None: it trained no step
+    lost: float | None = None  # seconds of training after `next_step`; None: it did not train
+    away: float | None = None  # seconds from its last event to the next attempt's training; None: that did not train
+
+
+@dataclass(frozen=True)
 class Result:
     """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
 
@@ -122,6 +136,7 @@ class Result:
     late_ranks: tuple[LateRank, ...] = ()
     cost: Mapping[str, Any] = field(default_factory=dict)  # time by part, energy, price (docs/results.md)
     achievable: Achievable | None = None  # None: the round has no figures, or an older version wrote it
+    restarts: tuple[Restart, ...] = ()  # lost attempts of this round, the oldest first
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ CACHE = Path("flagperf", "traces")  # below the user's cache folder
 KEPT_OUT = """
     alignment alignment_record auto_batch clear_caches cluster container data_dir deadlines dry_run eval_batch_size
     fabric log_level max_cv mlperf monitor only operators oversubscribe predict probe render repeat reports
-    require_alignment require_target result_dir resume run_name runtime seed submit
+    require_alignment require_target restarts result_dir resume run_name runtime seed submit
 """  # keys of a configuration on which no trace depends
 TIMEOUT = 600.0  # seconds for one configuration
 

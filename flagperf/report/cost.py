@@ -42,7 +42,7 @@ def restart_lines(results: Iterable[Result], earlier: Chains) -> list[str]:
         f"{number(known.start)} s, training that counts {number(known.kept)} s, training lost after the last "
         f"checkpoint {number(known.lost)} s. Restarts and lost training took {number(known.start + known.lost)} s"
         for result in results
-        if (known := restarts(earlier.get(result.round, ())))
+        if not result.restarts and (known := restarts(earlier.get(result.round, ())))
     ]
 
 

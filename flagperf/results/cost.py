@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-AFTER = ("stop", "collect", "clean", "first_step")  # phases that are no part of the start
+RESTARTS = "restarts"  # the phase with all attempts of a round before the last one
+AFTER = ("stop", "collect", "clean", "first_step", RESTARTS)  # phases that are no part of the start
 HOUR = 3600.0  # s
 
 
@@ -38,12 +39,17 @@ def cost_of(
         return {}
     total = math.fsum(parts.values())
     cost: dict[str, Any] = {"seconds": parts, "time_to_train": total, "energy": {}}
+    is_whole = RESTARTS not in parts  # the monitors of the last attempt saw the whole training
     for kind, known in energy.items():
         if "energy_j" in known:
             figures = {"per_sample_j": known.get("energy_per_sample_j"), "coverage": known["coverage"]}
-            cost["energy"][kind] = {**figures, "to_target_j": known["energy_j"] if target_reached else None}
+            cost["energy"][kind] = {
+                **figures,
+                "to_target_j": known["energy_j"] if is_whole and target_reached else None,
+            }
     if price_per_hour is not None:
-        price, samples = price_per_hour * total / HOUR, values.get("num_trained_samples")
+        price = price_per_hour * total / HOUR
+        samples = values.get("num_trained_samples") if is_whole else None
         cost["price"] = {
             "per_hour": price_per_hour,
             "total": price,
@@ -62,7 +68,9 @@ def seconds_of_parts(values: Mapping[str, Any], phases: Mapping[str, Mapping[str
     data, computing = _mean(ranks, "data_wait"), _mean(ranks, "compute_time")
     evaluation, checkpoints = _mean(ranks, "eval_time"), _mean(ranks, "checkpoint_time")
     start = max((_start(of_node) for of_node in phases.values()), default=values.get("init_time") or 0.0)
+    before = max((of_node.get(RESTARTS, 0.0) for of_node in phases.values()), default=0.0)
     parts = {
+        **({RESTARTS: before} if before else {}),
         "start": start,
         "data": data,
         "compute": computing - waits,

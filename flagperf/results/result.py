@@ -29,6 +29,7 @@ from flagperf.results.json_record import read_json, write_json
 from flagperf.results.parts import Part
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
+from flagperf.results.restarts import restarts_of
 from flagperf.results.round_monitors import round_monitors
 from flagperf.results.slow_ranks import slow_and_late
 from flagperf.results.took_part import took_part
@@ -129,6 +130,7 @@ def result_of_logs(
         slow_ranks=tuple(finding for finding in findings if isinstance(finding, SlowRank)),
         late_ranks=tuple(finding for finding in findings if isinstance(finding, LateRank)),
         achievable=evidence.achievable,
+        restarts=restarts_of(folder, values),
         **vars(ending),
     )
 

@@ -16,6 +16,7 @@ import yaml
 from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.contract.build import build
+from flagperf.contract.checkpoint import CHECKPOINTS
 from flagperf.contract.command import Command
 from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError, FlagperfError, HostError
@@ -27,7 +28,6 @@ from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
 from flagperf.run.folder import PLAN
 from flagperf.run.kept_files import by_umask, without_secrets
-from flagperf.run.resume import CHECKPOINTS
 from flagperf.secret import Mask, is_hidden
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def rounds(run_folder: Path) -> list[Round]:
     Raises:
         ConfigError: the folder has no run, or its files cannot be read.
     """
-    plans = sorted(run_folder.glob(f"*/round*/{PLAN}"))
+    plans = sorted(path for folder in ("round*", "round*/attempt*") for path in run_folder.glob(f"*/{folder}/{PLAN}"))
     if not plans:
         advice = "give a folder such as result/run20260101-120000"
         raise ConfigError("no run in this folder", given=run_folder, advice=advice)

@@ -27,6 +27,7 @@ from flagperf.run.execute import execute
 from flagperf.run.fit import check_fit
 from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
+from flagperf.run.restarts import Attempts
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.rounds import Ended, folder_of_run, rounds
 
@@ -109,12 +110,19 @@ class _JobRun:
         waited = not self.job.cluster.is_listed or self.job.sized is not None
         if self.job.sized is not None:
             self.job = await with_found_size(self.job, self.folder, self.console)
-        job = with_checkpoints(self.job, number)
-        with Progress(job, self.console, partial(objections, config=self.job.config)) as progress:
-            on_hosts = f"{self.folder.name}-{token_hex(4)}"  # another run may have the same name
-            plan = make_plan(job, number, self.folder, on_hosts=on_hosts)
-            outcome = await execute(job, plan, self.folder, progress)
+        round_folder = self.folder / self.job.name / f"round{number}"
+        attempts = Attempts(with_checkpoints(self.job, number), round_folder, partial(note, self.console))
+        try:
+            outcome = await attempts.run(partial(self._attempt, number))
+        finally:  # the next round uses no host that this round has lost
+            self.job = dataclasses.replace(self.job, cluster=attempts.job.cluster)
         return outcome if waited or number > 1 or self.began is None else _since_command(outcome, self.began)
+
+    async def _attempt(self, number: int, job: JobConfig) -> Outcome:
+        with Progress(job, self.console, partial(objections, config=job.config)) as progress:
+            on_hosts = f"{self.folder.name}-{token_hex(4)}"  # another run, or attempt, may have the same name
+            plan = make_plan(job, number, self.folder, on_hosts=on_hosts)
+            return await execute(job, plan, self.folder, progress)
 
     async def _check_fit(self) -> None:
         """Refuse a step that does not fit. The time of the round leaves out the time of this prediction."""

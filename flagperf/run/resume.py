@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.checkpoint import FORMS, check_form, check_identity, recipe
+from flagperf.contract.checkpoint import CHECKPOINTS, FORMS, check_form, check_identity, recipe
 from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
 from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
+from flagperf.results.attempts import folders as attempt_folders
 
 log = logging.getLogger(__name__)
 
 # Keys that the launcher compares; the ranks compare the others.
 COMPARED = ("case", "revision", "size", "precision", "ema", "synthetic")
-CHECKPOINTS = "checkpoint"  # folder of a round; the newest checkpoint in it is resumed
 
 
 def check_resumed(jobs: Sequence[JobConfig]) -> None:
@@ -47,11 +47,11 @@ def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
         return job
     earlier = _earlier(run_dir)
     later = number if job.config["repeat_seed"] == "own" else 1
-    folder = earlier / job.name / f"round{later}" / CHECKPOINTS
+    folder = _folder(earlier / job.name / f"round{later}")
     if later > 1 and not folder.is_dir():
         log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
         return replace(job, resume=None)
-    checkpoints = sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
+    checkpoints = checkpoints_in(folder)
     if not checkpoints:
         if (earlier / job.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
             log.info("%s has no checkpoint of %s, which begins anew", earlier, job.name)
@@ -66,6 +66,17 @@ def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
         )
     _check_same(job, checkpoints[-1])
     return replace(job, resume=str(folder))
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the oldest first."""
+    return sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
+
+
+def _folder(round_folder: Path) -> Path:
+    """The folder with the checkpoints of a round: that of its last attempt with a checkpoint."""
+    attempts = (round_folder, *reversed(attempt_folders(round_folder)))
+    return next((path for of in attempts if checkpoints_in(path := of / CHECKPOINTS)), round_folder / CHECKPOINTS)
 
 
 def _earlier(run_dir: str) -> Path:

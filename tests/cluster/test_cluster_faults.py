@@ -620,6 +620,29 @@ def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_p
 
 
 @pytest.mark.slow
+def test_a_spare_host_replaces_a_lost_one(lab: TestCluster, tmp_path: Path) -> None:
+    """The logs of the lost host are brought when it is back."""
+    user, folder = User(lab, tmp_path, steps=True), tmp_path / "result/run"
+    words = ("nnodes=1", "max_steps=60", "checkpoint_freq=5", "restarts=1")
+    process = user.start(*FAKE, *DOCKER, *words)
+    job = folder / "resnet50-pytorch-cpux1x1"
+    wait_for(job / "round1/h1_noderank0/rank0.out.log", '"step": 2', process)
+    lab.hosts[0].power_off()
+    output = finish(process)
+    assert process.returncode == 0, output
+    assert "restart 1 of 1, on h2 in place of h1, from the beginning" in output
+    result = json.loads((job / "round1/result.json").read_text())
+    (restart,) = result["restarts"]
+    assert (list(result["phases"]), restart["hosts"], restart["next_step"]) == (["h2_noderank0"], ["h1"], 0)
+    assert re.match(r"lost: no ssh connection for 4 s", restart["failure"]["cause"].removeprefix("lost host: "))
+    settle(lab)
+    collected = user.run("report", str(folder), "collect=true").output
+    assert re.search(r"h1 +collect +ok .*/round1/attempt1/h1_noderank0, and removed there", collected), collected
+    assert user.run("clean", "cluster=lab").exit_code == 0
+    assert_nothing_left(lab)
+
+
+@pytest.mark.slow
 def test_an_outage_that_is_survived_is_told_with_its_length(lab: TestCluster, tmp_path: Path) -> None:
     ssh = cluster_file(lab)["ssh"] | {"keepalive": 0.5, "reconnect": 60.0}
     user, folder = User(lab, tmp_path, steps=True, ssh=ssh), tmp_path / "result/run"

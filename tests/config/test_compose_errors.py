@@ -192,6 +192,13 @@ COMMAND_LINES = [
     refused("closed: the network", "network._target_=my.Net", "a closed run may not change this key", **CLOSED),
     refused("closed: the target", "target.value=10", "a closed run may not change this key", **CLOSED),
     unknown("closed: the rules", "mutable.target=please", "did you mean 'mutable.lr'?"),
+    refused("closed: restarts", ["checkpoint_freq=5", "restarts=1"], "a closed run may not change this key", **CLOSED),
+    refused(
+        "restarts without checkpoints",
+        ["division=open", "restarts=1"],
+        "a restart goes on from a checkpoint, and this run writes none",
+        do="checkpoint_freq=N writes one every N optimizer steps",
+    ),
     refused("closed: the revision", "revision=3", "a closed run may not change this key", **CLOSED),
     refused(
         "closed: a common key that the case's list takes out",

@@ -14,14 +14,17 @@ import yaml
 
 from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError
+from flagperf.trainer.checkpoints.files import SingleRank, checkpoint_folder, newest_intact, save
 
 
-def main(config: dict[str, Any], collective: bool, step_seconds: float, fault: str, rank: int, step: int) -> None:
+def main(
+    config: dict[str, Any], collective: bool, step_seconds: float, fault: str, rank: int, step: int, times: int
+) -> None:
     me = int(os.environ["RANK"])
     log = PerfLog(me)
 
     def strike(now: int) -> None:
-        if now == step and rank in (me, -1):
+        if now == step and rank in (me, -1) and len(list(checkpoint_folder().parent.glob("attempt*"))) < times:
             while now and not peers_began():  # on a busy machine a peer may still be importing
                 time.sleep(0.02)
             FAULTS[fault]()
@@ -35,14 +38,17 @@ def main(config: dict[str, Any], collective: bool, step_seconds: float, fault: s
         distributed.init_process_group("gloo")
     log.log("INIT_END")
     log.log("TRAIN_START")
-    for now in range(1, config["max_steps"] + 1):
+    begun = int(newest_intact(Path(config["resume"]), SingleRank()).path.stem[4:]) if config["resume"] else 0
+    for now in range(begun + 1, config["max_steps"] + 1):
         strike(now)
         if collective:
             distributed.all_reduce(ones(1))
         time.sleep(step_seconds)
         log.log("STEP_END", {"step": now, "epoch": 1, "loss": 1 / now, "throughput": 10.0})
+        if me == 0 and config["checkpoint_freq"] and now % config["checkpoint_freq"] == 0:
+            save(checkpoint_folder(), now, lambda file: file.write(b"the state"))
     log.log("TRAIN_END")
-    log.log("FINISHED", {"global_steps": config["max_steps"]})
+    log.log("FINISHED", {"global_steps": config["max_steps"], "resumed_from_step": begun or None})
     os._exit(0)
 
 

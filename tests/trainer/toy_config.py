@@ -30,6 +30,7 @@ def config(**settings: Any) -> dict[str, Any]:
         "clear_caches": False,
         "mlperf": {"division": "open", "org": None, "status": None, "platform": None},
         "resume": None,
+        "restarts": 0,
         "log_level": "info",
         "throughput_unit": "points/s",
         "framework": yaml.safe_load((ROOT / "conf/framework/pytorch.yaml").read_text("utf-8")) | {"name": "pytorch"},

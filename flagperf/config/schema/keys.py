@@ -38,6 +38,7 @@ KEYS: dict[str, Field] = {
     "reports": Field(list, platform=True),
     "run_name": folder_name(null=True, platform=True),
     "resume": text(null=True, platform=True),
+    "restarts": count(low=0, high=MOST_ROUNDS),  # no key of the platform: a closed run may not change it
     "clear_caches": switch(platform=True),
     "require_target": switch(platform=True),
     "require_alignment": switch(platform=True),

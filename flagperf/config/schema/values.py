@@ -63,6 +63,7 @@ class JobConfig:
     result_dir: str
     run_name: str | None
     resume: str | None
+    restarts: int
     clear_caches: bool
     require_target: bool
     oversubscribe: bool

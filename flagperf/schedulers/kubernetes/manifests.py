@@ -130,6 +130,8 @@ def _check(job: JobConfig, pods: Kubernetes) -> None:
         raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
     if job.resume is not None:
         raise refused("pods resume nothing", "resume", job.resume, "start the case from its beginning")
+    if job.restarts:
+        raise refused("pods resume nothing", "restarts", job.restarts, "cluster.kubernetes.evictions=N begins anew")
     if pods.evictions and not pods.job_set:
         key, advice = "cluster.kubernetes.evictions", "cluster.kubernetes.job_set=true, or evictions=0"
         raise refused("only a JobSet starts a round again", key, pods.evictions, advice)
