@@ -27,7 +27,7 @@ def run(jobs: Sequence[JobConfig], command: Command) -> int:
         paths[:] = report.write(folder, summaries)
 
     summaries, code = asyncio.run(run_jobs(jobs, console, command, write))
-    console.print(report.terminal_table(summaries))
+    console.print_table(report.terminal_table(summaries))
     for path in paths:
         console.print(str(path), highlight=False, markup=False, soft_wrap=True)
     for line in _failures(summaries):  # the last lines, so that users see them

@@ -57,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
         trust.check_writers("report", folder, summaries[0].config)
     source = scheduler(source_name(summaries[0].config["cluster"]))
     summaries = tuple(source.with_final_states(folder, summaries))
-    Terminal().print(report.terminal_table(summaries))
+    Terminal().print_table(report.terminal_table(summaries))
     report.write_summaries(folder, summaries)
     for path in report.write(folder, summaries):
         print(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from flagperf.compare.jobs import NamedJob
 from flagperf.compare.likeness import NAMED, NOT_SET
 from flagperf.compare.values import Comparison
 from flagperf.report.charts import read_logs
-from flagperf.report.page import grid
+from flagperf.report.page import bound, grid
 from flagperf.report.page import render as render_page
 from flagperf.report.plots import Chart, Point, lines, thin
 from flagperf.report.run_charts import job_names, overlay
@@ -107,23 +107,33 @@ def _side_by_side(
             {
                 "name": names[job.name],
                 "verdict": verdict(job.summary),
-                "lines": [*_machine(job), *(f"{key}: {values[job.name]}" for key, values in settings.items())],
+                "lines": [
+                    *_machine(job),
+                    *(f"{key}: {values[job.name]}" for key, values in settings.items()),
+                ],
             }
             for job in jobs
         ],
-        "lines": side_by_side.lines(jobs),
+        "lines": [replace(line, cells=tuple(map(_bound, line.cells))) for line in side_by_side.lines(jobs)],
     }
 
 
+def _bound(cell: side_by_side.Cell) -> side_by_side.Cell:
+    return replace(cell, text=bound(cell.text))
+
+
 def differing_settings(jobs: Sequence[NamedJob], comparisons: Sequence[Comparison]) -> dict[str, dict[str, str]]:
-    """Setting in which jobs differ from the first → job → value. The first few; versions and scale are no settings."""
+    """Setting in which jobs differ from the first → job → value. The first few.
+
+    Versions and scale are no settings, and each head has the precision.
+    """
     base = jobs[0].name
     rows = [
         (comparison.other_name, *row)
         for comparison in comparisons
         if comparison.base_name == base
         for row in comparison.differs
-        if row[0] not in NAMED and not row[0].startswith(NOT_SET)
+        if row[0] not in (*NAMED, "precision") and not row[0].startswith(NOT_SET)
     ]
     settings: dict[str, dict[str, str]] = {}
     for other, key, of_base, of_other in rows:

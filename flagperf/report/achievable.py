@@ -58,7 +58,7 @@ def _hint(allowed: Achievable) -> str:
     measured = {"peak_flops", "memory_bandwidth"} & {*allowed.missing}
     probe = " probe=run measures peaks and bandwidth." if measured else ""
     lacks_trace = NO_TRACE in allowed.missing
-    traced = " `flagperf predict` with the words of this run traces the step for the next run." if lacks_trace else ""
+    traced = " flagperf predict with the words of this run traces the step for the next run." if lacks_trace else ""
     return f"{probe}{traced}"
 
 

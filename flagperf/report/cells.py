@@ -24,6 +24,7 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "weight_decay": "wd",
     "warmup": "warmup",
 }
+OF_SWEEP = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
 ENERGIES = {"node": "nodes", "devices": "devices", "rapl": "cpus"}
 RATES_NOTE = (
     "Throughput of the whole job: p_whole over the whole training time, p_train without evaluation and checkpoints, "
@@ -107,7 +108,7 @@ def row(summary: Summary) -> dict[str, str]:
         "case": case(identity),
         "verdict": verdict(summary),
         "target": target(summary),
-        "config": f"{identity.hardware}x{identity.scale}",
+        "config": config(identity),
         "precision": identity.precision,
         "fix_hp": fix_hp(summary),
         "e2e_time [s]": spread(figures.get("e2e_time")),
@@ -119,6 +120,11 @@ def row(summary: Summary) -> dict[str, str]:
         "energy [Wh]": energy(summary),
         "notes": "; ".join(notes(summary)) or ABSENT,
     }
+
+
+def config(identity: Identity) -> str:
+    """Product and scale: "A100x2x8"."""
+    return f"{identity.hardware}x{identity.scale}"
 
 
 def case(identity: Identity) -> str:
@@ -297,9 +303,15 @@ def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(key for summary in summaries for result in summary.results for key in result.sweep))
 
 
-def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
-    """A job of a sweep: the swept values, then its figures."""
-    swept = summary.results[0].sweep if summary.results else {}
-    chosen = row(summary)
-    shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
-    return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
+def sweep_rows(summaries: Sequence[Summary]) -> list[dict[str, str]]:
+    """The jobs of a sweep: case and scale where they differ, the swept values, then the figures. Empty: no sweep."""
+    keys, all_jobs = sweep_keys(summaries), [row(summary) for summary in summaries]
+    differing = [name for name in ("case", "config") if len({job[name] for job in all_jobs}) > 1]
+    if not keys:
+        return []
+    return [
+        {name: job[name] for name in differing}
+        | {key: (summary.results[0].sweep if summary.results else {}).get(key, ABSENT) for key in keys}
+        | {name: job[name] for name in OF_SWEEP}
+        for summary, job in zip(summaries, all_jobs, strict=True)
+    ]

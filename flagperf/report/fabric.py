@@ -83,7 +83,7 @@ def curve_charts(curves: Sequence[Curve]) -> list[Chart]:
         of_group = [curve for curve in curves if curve.group == group]
         longest = max(of_group, key=lambda curve: len(curve.sizes)).sizes
         labels = [[index, size_text(size)] for index, size in enumerate(longest)]
-        named = f"{group}, {of_group[0].ranks} ranks" if of_group[0].ranks > 1 else "copies of each device"
+        named = f"{group} ({of_group[0].ranks} ranks)" if of_group[0].ranks > 1 else "copies of each device"
         figures = {
             ("Bus bandwidth", "GB/s"): {curve: [value / 1e9 for value in curve.bus_bandwidths] for curve in of_group},
             ("Time", "ms"): {curve: [1e3 * value for value in curve.seconds] for curve in of_group},

@@ -106,9 +106,9 @@ def _problems(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _sweep(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:
-    if keys := cells.sweep_keys(summaries):
+    if rows := cells.sweep_rows(summaries):
         yield "## Sweep"
-        yield _known([cells.sweep_row(summary, keys) for summary in summaries], links)
+        yield _known(rows, links)
 
 
 def _scaling(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:

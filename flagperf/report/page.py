@@ -53,7 +53,7 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The text of report.html."""
-    keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
+    groups = scaling.scales(summaries)
     results, shared_notes = cells.shared_notes(cells.rows(summaries))
     logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
     jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
@@ -77,7 +77,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         columns_note=cells.columns_note(results),
         shared_notes=shared_notes,
         results=grid(results),
-        sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
+        sweep=grid(cells.sweep_rows(summaries)),
         links=[f"#job{number}" for number in range(1, len(summaries) + 1)],
         bars=(RATE, _bars(summaries)),
         scaling=grid(scaling.scaling_rows(groups)),
@@ -133,12 +133,12 @@ def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
     """
     rows = rows if text else cells.without_absent(rows)
     numeric = dict.fromkeys(rows[0], False) if text and rows else cells.numeric(rows)
-    lines = [[_bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
+    lines = [[bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
     return {"columns": list(numeric.items()), "rows": lines}
 
 
-def _bound(number: str) -> str:
-    """A number in which a line may break only before its deviation."""
+def bound(number: str) -> str:
+    """A number, with its unit, in which a line may break only before its deviation."""
     return number.replace(" ", NO_BREAK).replace(f"{NO_BREAK}±", " ±")
 
 

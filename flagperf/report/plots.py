@@ -75,7 +75,7 @@ def _number(chart: Mapping[str, str], curve: Mapping[str, Any], more: Mapping[st
     ((x, y),) = curve["points"]
     label = dict(more.get("labels", ())).get(x) or number(x)
     marks = [mark["label"] for mark in more.get("marks", ()) if mark["label"]]
-    note = "; ".join([f"{chart['y']} at {chart['x'].partition(',')[0]} {label}", *marks])
+    note = "; ".join([f"{chart['y']} where {chart['x'].partition(',')[0]} is {label}", *marks])
     return {"name": curve["name"], "value": number(y), "note": note}
 
 

@@ -85,6 +85,7 @@ def _over(key: str, jobs: Sequence[Summary], case: str, unit: str) -> Iterator[C
     ordered = _ordered({swept[job.name][key] for job in selected})
     if len(ordered) < 2:
         return
+    scales = {cells.config(job.identity) for job in selected}
     axes = {RATE: unit}
     if (name := metric(selected[0])) and (target_axis := metric_of(selected[0])):
         axes[name] = target_axis[1]
@@ -93,14 +94,15 @@ def _over(key: str, jobs: Sequence[Summary], case: str, unit: str) -> Iterator[C
         for job in selected:
             if figure in job.statistics:
                 point = [float(ordered.index(swept[job.name][key])), job.statistics[figure].mean]
-                series.setdefault(_others(swept[job.name], key) or figure, []).append(point)
+                scale = [cells.config(job.identity)] if len(scales) > 1 else []
+                series.setdefault(", ".join([*scale, *_others(swept[job.name], key)]) or figure, []).append(point)
         curves = {name: sorted(points) for name, points in series.items()}
         labels = [[index, value] for index, value in enumerate(ordered)]
         yield lines(f"{case}{figure} over {key}", key, axis, curves, zero=True, labels=labels, dots=True)
 
 
-def _others(swept: Mapping[str, str], key: str) -> str:
-    return ", ".join(f"{name}={value}" for name, value in swept.items() if name != key)
+def _others(swept: Mapping[str, str], key: str) -> list[str]:
+    return [f"{name}={value}" for name, value in swept.items() if name != key]
 
 
 def _ordered(values: Iterable[str]) -> list[str]:

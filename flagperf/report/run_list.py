@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from flagperf.report.page import grid, render
+from flagperf.report.page import bound, grid, render
 from flagperf.report.runs import Listed
 
 REPORT = "report.html"
@@ -42,7 +42,7 @@ def _row(job: Listed) -> dict[str, str]:
         "scale": job.scale,
         "precision": job.precision,
         "verdict": job.verdict,
-        "p_train": job.p_train,
+        "p_train": bound(job.p_train),
         "job": job.job,
         "notes": job.note,
     }

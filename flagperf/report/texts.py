@@ -27,6 +27,8 @@ SPOKEN = "aria-label"  # the attribute with a text
 OF_SCRIPTS = re.compile(r'\bT\([^"()]*"([^"]+)"(?: : "([^"]+)")?')  # one or two texts in a script
 LONGEST = 1500  # characters of a text that is compared with forms: ranks and hosts print texts of any length
 WORD = re.compile(r"[A-Za-z]{2}")
+CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
+APART = re.compile(f"(?<={CHINESE}) (?={CHINESE})")  # a gap in a form has spaces for values in Latin letters
 
 
 class Form(NamedTuple):
@@ -112,7 +114,7 @@ class _Sentences:
                 parts = [self.translated(part, deep - 1) for part in match.groups()]
                 if not (form.weak and parts == [*match.groups()]):
                     first, *others = form.translation.split(GAP)
-                    return first + "".join(part + other for part, other in zip(parts, others, strict=True))
+                    return APART.sub("", first + "".join(map("".join, zip(parts, others, strict=True))))
         return None
 
 

@@ -115,7 +115,7 @@ def _frozen_unchanged(evidence: Evidence) -> Iterator[Finding]:
             yield (
                 "INVALID",
                 f"frozen weights changed during the training: their checksum was {start} at the start (rank {rank}) "
-                f"and {end} at the end; with `adapter` only the adapters may change",
+                f"and {end} at the end; only the adapters may change",
             )
             return
 

@@ -36,6 +36,12 @@ class Terminal(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain(segment.text))
 
+    def print_table(self, table: RenderableType) -> None:
+        """Print a table or a text, without spaces at the ends of lines."""
+        with self.capture() as shown:
+            self.print(table)
+        self.file.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
+
 
 def note(console: Console, text: str) -> None:
     """Print a remark, and log it."""
@@ -45,10 +51,7 @@ def note(console: Console, text: str) -> None:
 
 def print_unfolded(table: RenderableType) -> None:
     """Print a table or a text, without spaces at the ends of lines."""
-    console = Terminal(file=sys.stdout)  # a full disk is an error
-    with console.capture() as shown:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+    Terminal(file=sys.stdout).print_table(table)  # a full disk is an error
 
 
 class _Lasting:

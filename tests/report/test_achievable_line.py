@@ -44,7 +44,7 @@ ACHIEVED = "5,866 images/s (p_train)"
         pytest.param(
             Achievable(missing=("a traced step",)),
             f"{ACHIEVED}. What 16 A100 allow at most is not known. Missing: a traced step. "
-            "`flagperf predict` with the words of this run traces the step for the next run.",
+            "flagperf predict with the words of this run traces the step for the next run.",
             id="no trace",
         ),
     ],

@@ -43,8 +43,8 @@ HEAD = {"title": "Loss", "x": "step", "y": "loss"}
                 "kind": "number",
                 **HEAD,
                 "numbers": [
-                    {"name": "a", "value": "2", "note": "loss at step lr 0.1; target 1"},
-                    {"name": "b", "value": "1,234", "note": "loss at step 1; target 1"},
+                    {"name": "a", "value": "2", "note": "loss where step is lr 0.1; target 1"},
+                    {"name": "b", "value": "1,234", "note": "loss where step is 1; target 1"},
                 ],
             },
             id="a point a curve: numbers",

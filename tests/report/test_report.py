@@ -335,6 +335,23 @@ def test_sweep(tmp_path: Path) -> None:
     assert f"\n| [16](#job2) | 0.1 | {figures} |\n" in text
 
 
+def test_a_sweep_of_scales_names_each() -> None:
+    jobs = [
+        a_summary(a_result(sweep={"lr": lr}, values={"p_train": 10.0 * nproc}), name=f"x{nproc},lr={lr}", nproc=nproc)
+        for lr in ("0.1", "0.2")
+        for nproc in (1, 2)
+    ]
+    assert [tuple(row.values())[:2] for row in cells.sweep_rows(jobs)] == [
+        ("A100x2x1", "0.1"),
+        ("A100x2x2", "0.1"),
+        ("A100x2x1", "0.2"),
+        ("A100x2x2", "0.2"),
+    ]
+    assert [chart["series"] for chart in sweep_charts(jobs)] == [
+        [{"name": f"A100x2x{nproc}", "points": [[0, 10 * nproc], [1, 10 * nproc]]} for nproc in (1, 2)]
+    ]
+
+
 def test_scaling(tmp_path: Path) -> None:
     def job(nnodes: int, nproc: int, speed: float, case: str = "resnet50") -> Summary:
         result = a_result(case=case, nnodes=nnodes, nproc=nproc, values={"p_train": speed})

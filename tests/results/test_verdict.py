@@ -226,7 +226,7 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "INVALID",
         (
             "frozen weights changed during the training: their checksum was ab12 at the start (rank 0) and ff00 at the "
-            "end; with `adapter` only the adapters may change",
+            "end; only the adapters may change",
         ),
     ),
     "frozen weights stayed": (lambda: frozen("ab12", "ab12"), "VALID", ()),
