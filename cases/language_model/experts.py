@@ -81,8 +81,8 @@ def _balance(router: Any, output: tuple[Tensor, Tensor, Tensor], context: Contex
 
 
 def modules_with_experts(network: nn.Module) -> Iterator[Any]:
-    """The modules that hold the experts of a layer."""
-    return (module for module in network.modules() if hasattr(module, "_is_expert_parallel"))
+    """The modules that hold the experts of a layer: transformers tells them how the weights of a gate lie."""
+    return (module for module in network.modules() if hasattr(module, "is_concatenated"))
 
 
 def computed_in_groups(experts: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
