@@ -202,6 +202,51 @@ def test_what_clears_its_environment_ends_with_the_command(lab: TestCluster, pyt
     assert len(processes(lab, "^sleep 10(09|10)")) == (0 if python else 2)
 
 
+GREAT = 2**27  # bytes, such as those of an image
+SENDS = f"""
+import socket
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind("/srv/great.sock")
+    server.listen()
+    client, _ = server.accept()
+    assert client.recv(9) == b"give\\n"
+    client.sendall(bytes({GREAT}))
+"""
+
+
+def memory() -> int:
+    """Bytes that this process has in memory."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.slow
+def test_what_a_socket_of_the_host_sends_stays_there_until_it_is_read(lab: TestCluster) -> None:
+    """A slow reader, such as docker on another host that unpacks an image, fills no memory here."""
+
+    def read(path: str) -> tuple[int, int]:
+        before, most, received = memory(), 0, 0
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            client.sendall(b"give\n")
+            while data := client.recv(2**16):
+                received += len(data)
+                most = max(most, memory())
+                time.sleep(0.001)
+        return received, most - before
+
+    async def body() -> tuple[int, int]:
+        async with connect(lab) as host, host.unix_socket("/srv/great.sock") as path:
+            return await asyncio.to_thread(read, path)
+
+    with lab.hosts[0].start(sys.executable, "-c", SENDS):
+        while lab.hosts[0].run("test", "-S", "/srv/great.sock").returncode:
+            time.sleep(0.05)
+        received, more = asyncio.run(body())
+    assert received == GREAT
+    assert more < GREAT / 4
+
+
 def test_leaving_stops_what_runs(lab: TestCluster) -> None:
     async def body() -> None:
         async with connect(lab) as host:

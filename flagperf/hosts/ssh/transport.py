@@ -21,6 +21,7 @@ from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.clock import offset_and_shell
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.fetching import fetch, is_regular
+from flagperf.hosts.ssh.forwarding import forwarded
 from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.transport import Completed, Process, Transport, logged, no_answer
 
@@ -154,14 +155,12 @@ class SshTransport(Transport):
         connection = await self.connection.established()
         with socket_folder() as folder:
             local = f"{folder}/socket"
-            try:
-                listener = await connection.forward_local_path(local, path)
-            except (OSError, asyncssh.Error) as error:
-                raise HostError(self.host, f"its {path} cannot be forwarded: {error}") from error
-            try:
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    await stack.enter_async_context(forwarded(connection, local, path))
+                except OSError as error:
+                    raise HostError(self.host, f"its {path} cannot be forwarded: {error}") from error
                 yield local
-            finally:
-                listener.close()
 
     def _ends_with_channel(self, copy: Work[None]) -> Work[None]:
         """A copy that ends its file channel when it is cancelled. This ends asyncssh's remaining tasks, too."""

@@ -1,0 +1,60 @@
+"""Forwards a unix socket of a host to this machine, through the ssh connection to the host.
+
+asyncssh's own forwarding has no limit on memory: where the reader here is slower than the host, it keeps the rest, such
+as 20 GB of an image on its way from one host to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import asyncssh
+
+BLOCK = 2**22  # bytes of one read: more than asyncssh's window for data that nobody read, so that each read empties it
+
+
+@contextlib.asynccontextmanager
+async def forwarded(connection: asyncssh.SSHClientConnection, local: str, path: str) -> AsyncIterator[None]:
+    """Meanwhile the socket `local` of this machine leads to the socket `path` of the host.
+
+    Raises:
+        OSError: the socket cannot be made.
+    """
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_serve(connection, path, reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_unix_server(serve, local)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(
+    connection: asyncssh.SSHClientConnection, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Join a client here with the socket of the host, until one of both closes. Without a socket there, close it."""
+    with contextlib.closing(writer), contextlib.suppress(OSError, asyncssh.Error):
+        from_host, to_host = await connection.open_unix_connection(path)
+        with contextlib.closing(to_host):
+            await asyncio.gather(_copy(reader, to_host), _copy(from_host, writer))
+
+
+async def _copy(
+    source: asyncio.StreamReader | asyncssh.SSHReader[bytes], target: asyncio.StreamWriter | asyncssh.SSHWriter[bytes]
+) -> None:
+    """Send on what comes, as fast as it is read there, and its end."""
+    while data := await source.read(BLOCK):
+        target.write(data)
+        await target.drain()
+    target.write_eof()
