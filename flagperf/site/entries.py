@@ -57,6 +57,7 @@ class Entry:
     reasons: tuple[str, ...] = ()  # of the verdict
     remarks: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
+    swept: tuple[str, ...] = ()  # its values of a sweep: "lr=0.1"
     bundle: str = ""  # id of its page; "": figures without a bundle
 
     @property
@@ -102,8 +103,9 @@ def entry_of(summary: Summary, entry_id: str, bundle: str) -> Entry:
         reasons=tuple(
             dict.fromkeys([*summary.reasons, *(text for result in summary.results for text in result.reasons)])
         ),
-        remarks=(*cells.notes(summary), *achievable_lines(summary, rounds)),
+        remarks=(*cells.notes(summary), *achievable_lines(summary, rounds[:1])),
         changes=summary.changes,
+        swept=tuple(cells.swept(summary)),
         bundle=bundle,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ GENERATOR = "flagperf site"  # in each page: by this a folder is known as a site
 FOLDERS = {code: "" if code == "en" else f"{code}/" for code in LANGUAGES}
 FILTERS = ("case", "vendor", "product", "scale", "precision", "division", "verdict")  # fields of Entry
 PLOTS = ("words.js", "plot.js", "charts.js", "page.js")  # of flagperf/report
+AFTER_STOP = re.compile(r"(?<=[，。：；、）])\s+(?=[^\s<])")  # Chinese has no spaces there
 ORDER = ("VALID", "SUSPECT", "INVALID", "RUNNING", PUBLISHED)
 
 
@@ -71,7 +73,7 @@ class Pages:
         figures += [{"name": translate(f.name), "text": sentence(f.text), "value": f.value} for f in entry.figures]
         figures += [{"name": name, "text": version} for name, version in entry.versions]
         href = f"bundle/{entry.bundle}.html" if entry.bundle else ""
-        subtitle = f"{entry.product} {entry.scale}, {entry.precision}"
+        subtitle = ", ".join([f"{entry.product} {entry.scale}", entry.precision, *entry.swept])
         return {"title": entry.case, "subtitle": subtitle, "href": href, "figures": figures}
 
     def _page(
@@ -96,7 +98,8 @@ class Pages:
             **values,
         }
         template = f"{path.partition('/')[0].removesuffix('.html')}.html.j2"
-        return path, plain(self._environment.get_template(template).render(texts))
+        text = plain(self._environment.get_template(template).render(texts))
+        return path, text if self._language == "en" else AFTER_STOP.sub("", text)
 
     @cached_property
     def _words(self) -> Any:

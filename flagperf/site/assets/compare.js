@@ -11,10 +11,13 @@ function make(name, text, attributes = {}) {
   return element;
 }
 
-/** A cell with its ratio to the first row, where both are numbers. */
+const unit = (figure) => figure.text.replace(/[\d.,±\s]+(e[-+]\d+)?/g, "");
+
+/** A cell with its ratio to the first row, where both are numbers of the same unit. */
 function cell(figure, first) {
   const made = make("td", figure ? figure.text : "–");
-  if (figure && first && figure !== first && first.value && typeof figure.value === "number") {
+  const numbers = figure && first && figure !== first && first.value && typeof figure.value === "number";
+  if (numbers && unit(figure) === unit(first)) {
     made.append(make("i", `×${(figure.value / first.value).toPrecision(3)}`));
   }
   return made;
