@@ -54,6 +54,7 @@ html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # a page that is opened as a file may not fetch other files
 html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_js_files = ["search.js"] if chinese else []
 templates_path = ["templates"]
 html_sidebars = {
@@ -70,12 +71,13 @@ html_context = {"chinese": chinese}
 
 CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 LINE_END = re.compile(f"(?<={CHINESE})\n *(?={CHINESE})")  # a browser shows it as a space, which Chinese does not have
+OTHER_LANGUAGE = re.compile(r"^\[(中文|English)\]\(\S+\)\n", re.MULTILINE)  # each page of the site has this link
 
 
 def setup(app: Sphinx) -> None:
-    """Join the lines of Chinese paragraphs."""
-    app.connect("source-read", _join)
+    """Leave out what only GitHub needs: a link to the other language, and line ends in Chinese paragraphs."""
+    app.connect("source-read", _as_of_site)
 
 
-def _join(_app: Sphinx, _page: str, source: list[str]) -> None:
-    source[0] = LINE_END.sub("", source[0])
+def _as_of_site(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = LINE_END.sub("", OTHER_LANGUAGE.sub("", source[0]))
