@@ -31,7 +31,7 @@ from flagperf.results.convergence import batch_of
 SEEDS = range(10)
 FACTORS = (1, 2)  # of the batch size of the case
 # Cases with the data, the target and the recipe of MLPerf. Other cases with a log for MLPerf have FlagPerf's targets.
-FOLLOW_MLPERF = ("llama3_8b", "gpt_oss_20b", "llama2_70b_lora")
+FOLLOW_MLPERF = ("llama3_8b", "gpt_oss_20b", "llama2_70b_lora", "flux1")
 SAMPLES, EPOCHS = "samples to converge", "Epochs to converge"  # both count samples in the files of these cases
 HEADER = """\
 # python -m cases.convergence {case}

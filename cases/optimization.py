@@ -57,6 +57,11 @@ def warmup_cosine(
     return LambdaLR(optimizer, factor)
 
 
+def warmup_constant(optimizer: Optimizer, warmup: int) -> LambdaLR:
+    """Linearly from lr / warmup in the first step to lr in step `warmup`, then lr, as in torchtitan."""
+    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(1, warmup)))
+
+
 def warmup_cosine_of_epochs(
     optimizer: Optimizer,
     epochs: float,

@@ -8,8 +8,9 @@ import torch
 from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 
+from cases.diffusion.flow import TIMES, generator_of
+
 Sample = Dict[str, Any]  # image uint8 [3, height, width], label, noise float32 like the image, time
-TIMES = 8  # of an evaluation: 0, 1/8 … 7/8, as in MLPerf's flux1
 
 
 class Noised(Dataset[Sample]):
@@ -28,7 +29,6 @@ class Noised(Dataset[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         image, label = self.images[index]
-        generator = torch.Generator().manual_seed(index) if self.fixed else None
-        noise = torch.randn(image.shape, generator=generator)
+        noise = torch.randn(image.shape, generator=generator_of(index, self.fixed))
         time = torch.tensor(index % TIMES / TIMES) if self.fixed else torch.randn(()).sigmoid()
         return {"image": image, "label": label, "noise": noise, "time": time}

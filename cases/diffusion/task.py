@@ -1,22 +1,21 @@
-"""Rectified flow (arXiv:2209.03003): the network learns the velocity of the straight path from an image to noise."""
+"""Images of classes with rectified flow, and how far they are from the real ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Dict
+from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from flagperf.trainer.pytorch.task import Task
+from cases.diffusion.flow import Batch, Flow, mean_error
 
-Batch = Dict[str, Tensor]  # of cases.diffusion.data.Noised
 SIDE = 8  # pixels of the reduced images whose statistics are compared
 
 
-class RectifiedFlow(Task):
+class RectifiedFlow(Flow):
     """Batches of cases.diffusion.data.Noised.
 
     Args:
@@ -28,13 +27,14 @@ class RectifiedFlow(Task):
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
-    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
-        """The mean squared error of the velocity."""
-        return self._errors(network, batch).mean()
+    @override
+    def images(self, batch: Batch) -> Tensor:
+        return pixels(batch["image"])
 
     @override
-    def samples(self, batch: Batch) -> int:
-        return len(batch["label"])
+    def velocity(self, network: nn.Module, noised: Tensor, times: Tensor, batch: Batch) -> Tensor:
+        result: Tensor = network(noised, times, batch["label"])
+        return result
 
     def example(self, config: Mapping[str, Any]) -> Batch:
         """One image."""
@@ -53,15 +53,11 @@ class RectifiedFlow(Task):
         errors = torch.zeros(2, dtype=torch.float64, device=device)
         real, generated = (torch.zeros(SIDE**2 + 1, SIDE**2 + 1, dtype=torch.float64, device=device) for _ in range(2))
         for batch in batches:
-            each = self._errors(network, batch).double()
-            errors += torch.stack([each.sum(), torch.tensor(len(each), dtype=each.dtype, device=device)])
-            real += _moments(pixels(batch["image"]))
+            errors += self.error_sums(network, batch)
+            real += _moments(self.images(batch))
             generated += _moments(self.generate(network, batch["noise"], batch["label"]))
-        if distributed.is_initialized():
-            for sums in (errors, real, generated):
-                distributed.all_reduce(sums, group=self.group)
-        total, count = errors.tolist()
-        return {"eval_loss": round(total / count, 6), "frechet_distance": round(_frechet(real, generated), 6)}
+        self.add_up(errors, real, generated)
+        return {"eval_loss": mean_error(errors), "frechet_distance": round(_frechet(real, generated), 6)}
 
     def generate(self, network: nn.Module, noise: Tensor, labels: Tensor) -> Tensor:
         """Images of some classes from noise, by Euler's method."""
@@ -70,13 +66,6 @@ class RectifiedFlow(Task):
             times = torch.full((len(images),), step / self.steps, device=images.device)
             images = images - network(images, times, labels).float() / self.steps
         return images.clamp(-1, 1)
-
-    def _errors(self, network: nn.Module, batch: Batch) -> Tensor:
-        """The mean squared error of each image."""
-        images, noise, times = pixels(batch["image"]), batch["noise"], batch["time"]
-        noised = torch.lerp(images, noise, times[:, None, None, None])
-        velocity = network(noised, times, batch["label"]).float()
-        return functional.mse_loss(velocity, noise - images, reduction="none").flatten(1).mean(1)
 
 
 def pixels(images: Tensor) -> Tensor:

@@ -10,7 +10,11 @@ import pytest
 from mlperf_logging import compliance_checker
 
 # MLPerf's open rules of llama31_8b are a copy of those of cases whose metric is an accuracy: they want a loss below 1.
-OPEN = {"llama3_8b": "broken rules: `eval_accuracy` (`v['value'] < 1.0`)"}
+# The open rules of flux1 name a metric that the closed rules and the reference do not have ("TODO" in their file).
+OPEN = {
+    "llama3_8b": "broken rules: `eval_accuracy` (`v['value'] < 1.0`)",
+    "flux1": "missing: `averaged_validation_loss`",
+}
 
 
 @pytest.mark.parametrize("case", mlperf_pages.CASES)

@@ -26,8 +26,9 @@ from flagperf.results.result import Ending, result_of_logs
 Tiny = Callable[[str], dict[str, Any]]
 HERE = Path(__file__).parent
 
-# Networks that transformers 4 makes of other modules, which a closed run refuses; and that are divided over the ranks.
-LIBRARY = re.compile(r"language_model|DistilBert|T5For")
+# Networks that transformers 4 makes of other modules, which a closed run refuses; that are divided over the ranks; and
+# of diffusers, which needs Python 3.10.
+LIBRARY = re.compile(r"language_model|text_to_image|DistilBert|T5For")
 NEWER = [
     case
     for case in options("model", (CONF,))

@@ -53,6 +53,7 @@ OTHERS = {
     "cpm": 334_080_000,  # CPM-medium; arXiv:2012.00413 says 334 M
     "distilbert": 66_955_010,  # distilbert-base-uncased-finetuned-sst-2-english
     "dit": 32_883_120,  # arXiv:2212.09748 says 33 M for DiT-S/4
+    "flux1": 11_891_178_560,  # black-forest-labs/FLUX.1-schnell; MLPerf says 11.9 billion
     "glm": 334_688_256,  # GLM-large of the original implementation; arXiv:2103.10360 says 335 M
     "longformer": 148_659_456 - 590_592 + 642_393,  # longformer-base-4096 without the pooler, with the head for words
     "t5_small": 60_506_624,  # t5-small

@@ -59,6 +59,11 @@ def noised() -> Any:
     return {"image": pixels, "label": torch.zeros(1, dtype=torch.long), "noise": pixels, "time": torch.zeros(1)}
 
 
+def embedded() -> Any:
+    latent, text = torch.zeros(1, 16, 32, 32), torch.zeros(1, 256, 4096)
+    return {"latent": latent, "text": text, "pooled": text[:, 0, :768], "noise": latent, "time": torch.zeros(1)}
+
+
 def masked_text(predictions: int) -> Any:
     row = torch.zeros(1, 512, dtype=torch.long)
     places = torch.zeros(1, predictions, dtype=torch.long)
@@ -86,6 +91,10 @@ def masked_text(predictions: int) -> Any:
         pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
         pytest.param("llama3_8b", 8_030_261_248, 158_141, sequence, id="llama3_8b: a sequence of 8192 tokens"),
         pytest.param("dit", 32_883_120, 2 * 6.06, noised, id="dit: an image of 64 pixels, as many patches as DiT-S/2"),
+        # 12 x 3072² weights in each of 57 blocks for 512 tokens, and attention
+        pytest.param(
+            "flux1", 11_891_178_560, 6_807, embedded, id="flux1: an image of 256 pixels, a text of 256 tokens"
+        ),
         pytest.param("llama3_1b", 1_235_814_400, 29_043, sequence, id="llama3_1b: a sequence of 8192 tokens"),
     ],
 )

@@ -278,7 +278,7 @@ def test_a_class_of_another_library(tmp_path: Path, network: str, key: str, give
         where="{bench}/model/toy.yaml",
         key=key,
         given=given,
-        allowed="a class of cases, flagperf.trainer, torch, torchvision, torchaudio, timm, transformers, "
+        allowed="a class of cases, flagperf.trainer, torch, torchvision, torchaudio, diffusers, timm, transformers, "
         "or of code_dir, PYTHONPATH or the working folder",
         do=OPEN,
     )
