@@ -34,7 +34,7 @@ class Agenda:
         self.settings = settings
         names = ("max_time", "max_samples_termination", "eval_interval_micro_steps", "eval_interval_samples")
         self._each_step = any(getattr(settings, name) for name in names)
-        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq, settings.checksum_freq)
+        every = (settings.eval_interval_steps, settings.checkpoint_freq, settings.checksum_freq)
         self._every = [interval for interval in every if interval]
         self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, largest)
 
@@ -43,13 +43,19 @@ class Agenda:
         if self.time_limit is not None:
             self.time_limit.start()
 
-    def next_due(self, position: Position) -> int:
-        """The next step after which something may be due. No step before it needs a check."""
+    def next_event(self, position: Position) -> int | None:
+        """The next step after which anything but a record may be due; None: none in this epoch."""
         step, last = position.step, self.settings.max_steps
         if self._each_step:
             return step + 1
-        due = min([step - step % interval + interval for interval in self._every])
-        return due if last is None else max(step + 1, min(due, last))
+        due = [step - step % interval + interval for interval in self._every]
+        if last is not None:
+            due.append(max(step + 1, last))
+        return min(due, default=None)
+
+    def next_record(self, step: int) -> int:
+        """The next step that is logged."""
+        return step - step % self.settings.log_freq + self.settings.log_freq
 
     def logs(self, step: int) -> bool:
         """Whether to log this step: step 1, and every log_freq steps. The loop logs the last step too."""

@@ -15,7 +15,7 @@ DATA, COMPUTE, STEP, BOOKS, WAIT, EVALUATE, CHECKPOINT = KINDS = range(7)
 
 
 class Clock:
-    """Laps by the monotonic clock of the host. `lap` only notes the end of a lap; `read` adds them up.
+    """Laps by the monotonic clock of the host, added up when they end.
 
     Attributes:
         seconds: sums by kind of lap.
@@ -28,9 +28,7 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = [0.0] * len(KINDS)
         self.steps, self.waits = array("d"), array("d")
-        self._laps: list[tuple[int, Any]] = []
-        self._read = 0
-        self._step = self._wait = 0.0  # seconds of the current step that are read so far
+        self._step = self._wait = 0.0  # seconds of the current step so far
         self._begin: Any = None
 
     def start(self) -> None:
@@ -39,45 +37,37 @@ class Clock:
 
     def lap(self, kind: int) -> None:
         """End a lap and begin the next. STEP is the compute lap that ends an optimizer step."""
-        self._laps.append((kind, perf_counter()))
+        end = perf_counter()
+        self._add(kind, end - self._begin)
+        self._begin = end
 
     def mark(self) -> int:
-        """The number of laps so far, for `read`."""
-        return self._read + len(self._laps)
+        """The number of laps so far, for `read`; 0 where nothing is to read."""
+        return 0
 
     def read(self, mark: int | None = None) -> None:
-        """Add up the laps to a mark, or to the last lap. Waits until the device has reached it.
-
-        A mark that was read before adds nothing.
-        """
-        count = len(self._laps) if mark is None else max(0, mark - self._read)
-        laps, self._laps = self._laps[:count], self._laps[count:]
-        if not laps:
-            return
-        self._read += len(laps)
-        for (kind, _), seconds in zip(laps, self._durations([end for _, end in laps])):
-            self.seconds[kind] += seconds
-            if kind < EVALUATE:
-                self._step += seconds
-                if kind == WAIT:
-                    self._wait += seconds
-                elif kind == STEP:
-                    self.steps.append(self._step)
-                    self.waits.append(self._wait)
-                    self._step = self._wait = 0.0
-        self._begin = laps[-1][1]
+        """Add up the laps to a mark, or to the last lap. A device clock waits until the device has reached it."""
 
     @property
     def compute(self) -> float:
         """Seconds of computing, and of waiting for other ranks."""
         return self.seconds[COMPUTE] + self.seconds[STEP] + self.seconds[WAIT]
 
-    def _durations(self, ends: list[Any]) -> list[float]:
-        return [end - begin for begin, end in zip([self._begin, *ends[:-1]], ends)]
+    def _add(self, kind: int, seconds: float) -> None:
+        self.seconds[kind] += seconds
+        if kind >= EVALUATE:
+            return
+        self._step += seconds
+        if kind == WAIT:
+            self._wait += seconds
+        elif kind == STEP:
+            self.steps.append(self._step)
+            self.waits.append(self._wait)
+            self._step = self._wait = 0.0
 
 
 class DeviceClock(Clock):
-    """Laps by events on the device's stream. The host records them without waiting for the device.
+    """Laps by events on the device's stream. The host records them without waiting for the device, and reads later.
 
     Args:
         make: a new event of the device that takes the time; it has `record`, `synchronize` and `elapsed_time`, in ms.
@@ -89,6 +79,8 @@ class DeviceClock(Clock):
         super().__init__()
         self._make = make
         self._free: list[Any] = []
+        self._laps: list[tuple[int, Any]] = []
+        self._read = 0
 
     @override
     def start(self) -> None:
@@ -98,13 +90,25 @@ class DeviceClock(Clock):
     def lap(self, kind: int) -> None:
         self._laps.append((kind, self._record()))
 
+    @override
+    def mark(self) -> int:
+        return self._read + len(self._laps)
+
+    @override
+    def read(self, mark: int | None = None) -> None:
+        """A mark that was read before adds nothing."""
+        count = len(self._laps) if mark is None else max(0, mark - self._read)
+        laps, self._laps = self._laps[:count], self._laps[count:]
+        if not laps:
+            return
+        self._read += len(laps)
+        laps[-1][1].synchronize()
+        for kind, end in laps:
+            self._add(kind, self._begin.elapsed_time(end) / 1000)
+            self._free.append(self._begin)
+            self._begin = end
+
     def _record(self) -> Any:
         event = self._free.pop() if self._free else self._make()
         event.record()
         return event
-
-    def _durations(self, ends: list[Any]) -> list[float]:
-        ends[-1].synchronize()
-        begins = [self._begin, *ends[:-1]]
-        self._free += begins
-        return [begin.elapsed_time(end) / 1000 for begin, end in zip(begins, ends)]

@@ -47,7 +47,7 @@ class Training:
         self.evaluated = self.resumed_from  # … and the step after which it was made
         self.units_by_step = array("q")  # units of this rank up to the end of each step
         self.epoch = self.position.epoch  # of the last step
-        self.steps_in_epoch = self.next_due = 0
+        self.steps_in_epoch = self.next_due = self.next_event = 0
 
     # ---------------------------------------------------------------- the loop
 
@@ -89,7 +89,7 @@ class Training:
         steps = engine.train_batches.steps(self.epoch)
         self.steps_in_epoch = len(steps)
         self.epoch_ends = position.step + len(steps) - position.step_in_epoch
-        self.next_due = position.step + 1
+        self.next_due = self.next_event = position.step + 1
         for samples in steps[position.step_in_epoch :]:
             self.step_began = time()
             engine.step(position.step + 1)
@@ -107,11 +107,21 @@ class Training:
 
     def _after_step(self, samples: int) -> None:
         """Log, evaluate, save and stop where due after a step. `samples`: of the whole job in this step."""
-        position, agenda, engine = self.position, self.agenda, self.engine
-        if agenda.logs(position.step):
+        step = self.position.step
+        if self.agenda.logs(step):
             self._open_record()
-        if self.records.due == position.step:
+        if self.records.due == step:
             self._settle_record()
+        if step >= self.next_event:
+            self._act(samples)
+        if self.records.full:
+            self._write_records()
+        # Where the device runs behind the host, the record is settled after the next step.
+        self.next_due = self.records.due or min(self.agenda.next_record(step), self.next_event)
+
+    def _act(self, samples: int) -> None:
+        """Evaluate, save and stop where due."""
+        position, agenda, engine = self.position, self.agenda, self.engine
         if agenda.checksums(position.step):
             self._log("CHECKSUMS", {"step": position.step, **engine.checksums})
         if agenda.evaluates(position, samples):
@@ -123,17 +133,9 @@ class Training:
             self._save()
         if position.step - self.resumed_from == engine.check_due:
             self._check()
-        if self.records.full:
-            self._write_records()
-        self.next_due = self._next_due()
-
-    def _next_due(self) -> int:
-        """The next step after which something may be due. No step before it needs a check."""
-        step, check = self.position.step, self.resumed_from + self.engine.check_due
-        if self.records.due > step:
-            return self.records.due
-        due = min(self.agenda.next_due(self.position), self.epoch_ends)
-        return check if step < check < due else due
+        due = (agenda.next_event(position), self.epoch_ends, self.resumed_from + engine.check_due)
+        later = [step for step in due if step is not None and step > position.step]
+        self.next_event = min(later, default=position.step)  # none is later where the epoch ends here
 
     def _end_epoch(self) -> None:
         position = self.position

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import cycle
@@ -61,7 +61,12 @@ class TorchEngine(Engine):
         self.loss = parts.precision.cast(loss)
         self.micro_steps = parts.settings.gradient_accumulation_steps
         limit = parts.settings.clip_grad
-        self.clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
+        clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
+        plain = clip is None and parts.precision.scaler is None
+        self._update: Callable[[], Tensor | None] = (
+            parts.optimizer.step if plain else partial(parts.precision.step, parts.optimizer, clip)
+        )
+        self._checksum_freq = parts.settings.checksum_freq
         by_epoch = parts.settings.lr_interval == "epoch"
         self.scheduler = None if by_epoch else parts.scheduler
         self.epoch_scheduler = parts.scheduler if by_epoch else None
@@ -83,6 +88,7 @@ class TorchEngine(Engine):
         self.batches = self._counted()
         self.model, self.pipeline = parts.wrapped(), parts.strategy.pipeline(parts.network)
         self.arrival = self._arrival()
+        self._add_gradients = self._gradients()
         self.comparisons = Comparisons(parts, self.loss, self.model)
         self.check_due = self.comparisons.due
         return resumed
@@ -128,35 +134,50 @@ class TorchEngine(Engine):
         """Make a step. Its last micro step averages the gradients over the ranks."""
         self.losses: list[Tensor] = []
         self._recent.append((number, self.losses))
-        with self.strategy.computing():
-            self._micro_steps()
+        self._add_gradients()
         self._learning_rate = self.optimizer.param_groups[0]["lr"]
-        self.grad_norm = self.precision.step(self.optimizer, self.clip)
-        self.parts.update_average(number)
-        if self.settings.checksum_freq and number % self.settings.checksum_freq == 0:
+        self.grad_norm = self._update()
+        if self.parts.average is not None:
+            self.parts.update_average(number)
+        if self._checksum_freq and number % self._checksum_freq == 0:
             self.checksums = self._checksums()
         self.optimizer.zero_grad()
         if self.scheduler is not None:
             self.scheduler.step()
 
-    def _micro_steps(self) -> None:
-        """Add up the gradients of the step."""
+    def _gradients(self) -> Callable[[], None]:
+        """The function that adds up the gradients of a step. The choice is made once, since a small step is short."""
         if self.pipeline is not None:
-            batches = [next(self.batches) for _ in range(self.micro_steps)]
-            self.clock.lap(DATA)
-            self.losses += self.pipeline.train(batches, self.loss, self.parts.device)
-            return
+            add = self._pipeline_step
+        else:
+            add = self._micro_step if self.micro_steps == 1 else self._micro_steps
+        if isinstance(self.strategy.computing(), nullcontext):
+            return add
+
+        def within_context() -> None:
+            with self.strategy.computing():
+                add()
+
+        return within_context
+
+    def _pipeline_step(self) -> None:
+        batches = [next(self.batches) for _ in range(self.micro_steps)]
+        self.clock.lap(DATA)
+        self.losses += self.pipeline.train(batches, self.loss, self.parts.device)
+
+    def _micro_steps(self) -> None:
         for _ in range(self.micro_steps - 1):
             with self.strategy.accumulating():
-                self._micro_step(None)
+                self._micro_step(last=False)
             self.clock.lap(COMPUTE)
-        self._micro_step(self.arrival)
+        self._micro_step()
 
-    def _micro_step(self, arrival: Arrival | None) -> None:
-        """`arrival`: notes the wait for the other ranks; None: there is none, or it is not at the end of this step."""
+    def _micro_step(self, last: bool = True) -> None:
+        """`last`: of its step. It ends with the wait for the other ranks, where the strategy waits there."""
         batch = next(self.batches)
         self.clock.lap(DATA)
         loss = self.loss(self.model, batch)
+        arrival = self.arrival if last else None
         if arrival is not None:
             arrival.expect(loss)
         self.precision.backward(loss, self.micro_steps)
@@ -179,22 +200,35 @@ class TorchEngine(Engine):
 
         Of ranks that train on the same data, only the first counts.
         """
-        task, to_device, device = self.parts.task, self.parts.to_device, self.parts.device
+        task, loader, device = self.parts.task, self.parts.datasets.train_loader, self.parts.device
+        memory_format = self.parts.memory_format
         counts = self.strategy.mesh.counts_samples(self.world.rank)
         counts_samples = type(task).units is Task.units
 
-        def move(batch: Any) -> tuple[int, int, Any]:
+        def count(batch: Any) -> tuple[int, int]:
             samples: int = task.samples(batch)
-            return samples, samples if counts_samples else task.units(batch), to_device(batch)
+            return samples, samples if counts_samples else task.units(batch)
 
-        moved: Iterable[tuple[int, int, Any]] = on_device(self.parts.datasets.train_loader, move, device)
-        return self._take(cycle(list(moved)) if self.settings.synthetic else moved, counts)
+        def move(batch: Any) -> Any:
+            return task.to_device(batch, device, memory_format)
 
-    def _take(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
-        for samples, units, batch in moved:
-            if counts:
-                self.samples += samples
-                self.units += units
+        def count_and_move(batch: Any) -> Any:
+            samples, units = count(batch)
+            self.samples += samples
+            self.units += units
+            return task.to_device(batch, device, memory_format)
+
+        def counted(batch: Any) -> tuple[tuple[int, int], Any]:
+            return count(batch) if counts else (0, 0), move(batch)
+
+        if self.settings.synthetic:
+            return self._repeated(list(on_device(loader, counted, device)))
+        return on_device(loader, count_and_move if counts else move, device)
+
+    def _repeated(self, batches: list[tuple[tuple[int, int], Any]]) -> Generator[Any]:
+        for (samples, units), batch in cycle(batches):
+            self.samples += samples
+            self.units += units
             yield batch
 
     @override

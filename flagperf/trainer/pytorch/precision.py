@@ -40,7 +40,7 @@ class Precision:
             loss = loss / micro_steps
         if self.scaler is not None:
             loss = self.scaler.scale(loss)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
 
     def step(self, optimizer: Optimizer, clip: Callable[[], Tensor] | None) -> Tensor | None:
         """Update the parameters. `clip`: clips the gradients and returns their norm before; so does this method."""

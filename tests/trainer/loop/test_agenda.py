@@ -56,19 +56,23 @@ def test_an_interval_of_micro_steps(micro_steps: int, evaluated: list[int]) -> N
 @pytest.mark.parametrize(
     ("settings", "step", "following"),
     [
-        pytest.param({}, 3, 10, id="next logged step"),
-        pytest.param({"eval_interval_steps": 4}, 3, 4, id="evaluation first"),
-        pytest.param({"checkpoint_freq": 7}, 3, 7, id="checkpoint first"),
-        pytest.param({"max_steps": 5}, 3, 5, id="end first"),
+        pytest.param({}, 3, None, id="none in this epoch"),
+        pytest.param({"eval_interval_steps": 4}, 3, 4, id="evaluation"),
+        pytest.param({"checkpoint_freq": 7, "eval_interval_steps": 9}, 3, 7, id="checkpoint before an evaluation"),
+        pytest.param({"max_steps": 5}, 3, 5, id="end"),
         pytest.param({"max_time": 60.0}, 3, 4, id="time is asked at each step"),
         pytest.param({"eval_interval_samples": 500}, 3, 4, id="samples are counted at each step"),
         pytest.param({"eval_interval_micro_steps": 500}, 3, 4, id="micro steps likewise"),
-        pytest.param({}, 10, 20, id="after a logged step"),
     ],
 )
-def test_next_due(settings: dict[str, Any], step: int, following: int) -> None:
-    agenda = Agenda(Settings.read(toy.config(**{"log_freq": 10, **settings})), lambda number: number)
-    assert agenda.next_due(Position(step=step)) == following
+def test_next_event(settings: dict[str, Any], step: int, following: int | None) -> None:
+    agenda = Agenda(Settings.read(toy.config(**settings)), lambda number: number)
+    assert agenda.next_event(Position(step=step)) == following
+
+
+def test_next_record() -> None:
+    agenda = Agenda(Settings.read(toy.config(log_freq=10)), lambda number: number)
+    assert [agenda.next_record(step) for step in (3, 9, 10)] == [10, 10, 20]
 
 
 STEPS = {"eval_interval_steps": 50, "eval_interval_samples": None, "eval_interval_epochs": 1}

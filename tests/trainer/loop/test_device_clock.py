@@ -62,6 +62,8 @@ def test_reads_only_what_it_was_asked_for(device: Device) -> None:
     assert len(device.stream) == 3  # the device still has the second step to do
     assert clock.seconds == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     assert list(clock.steps) == [2.0]
+    clock.read(mark)  # again: it adds nothing
+    assert list(clock.steps) == [2.0]
     clock.read()
     assert clock.seconds == [2.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0]
     assert list(clock.steps) == [2.0, 3.0]  # the bookkeeping belongs to the step after it, the evaluation to none

@@ -130,19 +130,3 @@ def test_laps_leave_no_time_out() -> None:
     assert sum(clock.steps) == pytest.approx(sum(clock.seconds) - clock.seconds[EVALUATE] - clock.seconds[CHECKPOINT])
     assert list(clock.waits) == [0.0, clock.seconds[WAIT], 0.0]
     assert clock.compute == clock.seconds[COMPUTE] + clock.seconds[STEP] + clock.seconds[WAIT]
-
-
-def test_reading_up_to_a_mark() -> None:
-    clock = Clock()
-    clock.start()
-    clock.lap(DATA)
-    clock.lap(STEP)
-    mark = clock.mark()
-    clock.lap(DATA)
-    clock.lap(STEP)
-    clock.read(mark)
-    assert len(clock.steps) == 1
-    clock.read(mark)
-    assert len(clock.steps) == 1
-    clock.read()
-    assert len(clock.steps) == 2

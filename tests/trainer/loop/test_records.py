@@ -28,15 +28,11 @@ class Ticks(Clock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.laps = 0
-
-    def start(self) -> None:
-        self._begin = 0.0
+        self.laps = 0
 
     def lap(self, kind: int) -> None:
         self.laps += 1
-        self.now += self.laps
-        self._laps.append((kind, float(self.now)))
+        self._add(kind, float(self.laps))
 
 
 def send(units: int, losses: list[Any], extra: list[Any]) -> Sums:
