@@ -7,7 +7,7 @@ from conf/golden/glm.yaml. Then the program trains with each fault, and correctl
 the band is an alarm. As in `flagperf align`, a fault trains for each curve of the case: for the second one where the
 first did not show the fault. Two runs of the same computation are held together by their checksums instead: another
 checksum is an alarm. The seeds after SEEDS, up to CORRECT_SEEDS, train correctly only, in one way each. A seed takes
-about 90 s of a core, one with a correct training about 10 s. Ctrl-C ends the program with the seeds that are done. Exit
+about 45 s of a core, one with a correct training about 4 s. Ctrl-C ends the program with the seeds that are done. Exit
 code 1: a fault was detected in less than 95 % of the seeds, or more than 1 % of the correct trainings were blamed.
 """
 
