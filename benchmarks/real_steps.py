@@ -1,9 +1,10 @@
 """Real optimizer steps of a configuration on the CPU of this machine, made of the parts that a rank has.
 
-    python benchmarks/real_steps.py config.yaml [STEPS]
+    python benchmarks/real_steps.py config.yaml [STEPS] [trace.json]
 
 Prints a line of JSON: `gib`, the memory of a step at its peak; `seconds`, the median time of a step; `probe`, the
-figures of this CPU, as probe=run measures them. Times are CPU seconds of one thread: other load changes them little.
+figures of this CPU, as probe=run measures them; `classes`, seconds of the operator classes of a trace
+(measured_classes.py). Times are CPU seconds of one thread: other load changes them little.
 
 Memory is what parameters, buffers and optimizer state hold, plus the growth of the process (VmHWM - VmRSS) during a
 step. Two steps come before: libraries then have what they keep for themselves. For memory, run this with the variables
@@ -27,9 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measured_classes import measured_classes
 from torch.utils._pytree import tree_leaves
 
 from flagperf.contract.components import component
+from flagperf.contract.trace import from_json
 from flagperf.trainer.__main__ import read_config
 from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.build import build_network
@@ -116,7 +119,7 @@ def probed() -> dict[str, Any]:
     return figures
 
 
-def main(path: str, steps: int) -> None:
+def main(path: str, steps: int, traced: str | None) -> None:
     """Measure, and print the line."""
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
@@ -127,8 +130,11 @@ def main(path: str, steps: int) -> None:
         step()
     seconds = [OneThread(CPU, ALONE).seconds(step, 1) for _ in range(steps)]
     most = max(peak(step, held) for _ in range(steps))
-    print(json.dumps({"gib": most / GIB, "seconds": statistics.median(seconds), "probe": probed()}))
+    measured = {"gib": most / GIB, "seconds": statistics.median(seconds), "probe": probed()}
+    trace = from_json(Path(traced).read_text(encoding="utf-8"), traced) if traced else None
+    classes = measured_classes(trace, OneThread(CPU, ALONE).seconds) if trace else {}
+    print(json.dumps({**measured, "classes": classes}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1, sys.argv[3] if len(sys.argv) > 3 else None)
