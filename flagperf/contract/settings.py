@@ -183,6 +183,9 @@ class Settings:
     synthetic: bool = setting("true: a few batches stay in device memory; no target", default=False)
     init_checkpoint: str | None = setting("path of the weights to start from", default=None)
     checkpoint_freq: Count | None = setting("optimizer steps between checkpoints", default=None)
+    checkpoint_in_background: bool = setting(
+        "true: they are written while the training goes on, from a copy in host memory", default=False
+    )
     checksum_freq: Count | None = setting(
         "optimizer steps between checksums of loss, gradients and parameters; null: none", default=None
     )

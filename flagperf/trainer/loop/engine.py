@@ -144,8 +144,11 @@ class Engine:
         raise NotImplementedError
 
     def snapshot(self, position: Position) -> None:
-        """Write a checkpoint. It is complete when the call returns, on every rank."""
+        """Write a checkpoint. It is complete when the call returns, on every rank; or when `finish_snapshot` does."""
         raise NotImplementedError
+
+    def finish_snapshot(self) -> None:
+        """Wait until the last checkpoint is complete, where it is written in the background."""
 
     def check_copies(self, step: int) -> None:
         """Compare the parameters of ranks that must hold equal ones, after an evaluation. `step`: the last step.

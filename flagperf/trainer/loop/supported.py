@@ -22,6 +22,7 @@ PYTORCH_ONLY: Mapping[str, Any] = {
     "profile": False,
     "initialisation": "in_order",
     "random_numbers": "device",
+    "checkpoint_in_background": False,
     "checksum_freq": None,
 }
 

@@ -73,6 +73,8 @@ class Training:
             self._finish_records()
             if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
                 self._evaluate()
+            if self.settings.checkpoint_in_background:
+                self._finish_save()
         finally:
             self._write_records()
         self.clock.read()
@@ -180,6 +182,12 @@ class Training:
             return
         with self.engine.unwatched():
             self.engine.snapshot(self.position)
+        self.clock.lap(CHECKPOINT)
+
+    def _finish_save(self) -> None:
+        """Wait until the last checkpoint is written."""
+        with self.engine.unwatched():
+            self.engine.finish_snapshot()
         self.clock.lap(CHECKPOINT)
 
     def _check(self) -> None:

@@ -12,6 +12,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 NEWEST = (2, 14)  # pipelines, and parts of sequences and experts, were tried with this version only
+UNWATCHED = "checkpoints"  # description of a process group
 KEPT_GROUPS: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 may hang when it frees one
 
 
@@ -171,18 +173,52 @@ def collective_counts() -> dict[str, int]:
 def collective(group: str) -> tuple[str, int, list[int]] | None:
     """The first collective of a process group that has not ended: its name, number in the group, and ranks.
 
-    None where all have ended, or where it is a message between two ranks.
+    None where all have ended, where it is a message between two ranks, and for an `unwatched_group`.
 
     Args:
         group: as in `collective_counts`.
     """
     number, group_id = group.split()
     for entry in json.loads(_recorders()[int(number)](True, False))["entries"]:
+        if entry["process_group"][1] == UNWATCHED:
+            continue
         if entry["pg_id"] == int(group_id) and not entry["retired"] and not entry["is_p2p"]:
             groups = {name: group for group, name in torch.distributed.distributed_c10d._world.pg_names.items()}
             ranks = torch.distributed.get_process_group_ranks(groups[entry["process_group"][0]])
             return entry["profiling_name"].partition(":")[2], entry["collective_seq_id"], ranks
     return None
+
+
+def host_copies() -> Callable[[Any], Any]:
+    """A function that copies a state into host memory. A copy uses the memory of the copy before.
+
+    Raises:
+        ConfigError: this torch cannot.
+    """
+    try:
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+    except ImportError:
+        raise ConfigError(
+            "checkpoints in the background need torch 2.9",
+            where="config.yaml",
+            key="checkpoint_in_background",
+            given=torch.__version__,
+            advice="set it to false, or use a newer torch",
+        ) from None
+    options = StagingOptions(
+        use_pinned_memory=torch.cuda.is_available(),
+        use_shared_memory=False,
+        use_async_staging=False,
+        use_non_blocking_copy=False,
+    )
+    return DefaultStager(options).stage
+
+
+def unwatched_group(timeout: timedelta) -> Any:
+    """A new process group of all ranks over gloo, whose waits are normal: a rank works alone for long."""
+    named = "group_desc" in inspect.signature(torch.distributed.new_group).parameters
+    description: dict[str, Any] = {"group_desc": UNWATCHED} if named else {}
+    return torch.distributed.new_group(backend="gloo", timeout=timeout, **description)
 
 
 def _recorders() -> list[Any]:

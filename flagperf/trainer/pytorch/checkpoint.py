@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def snapshot(parts: Parts, position: Position) -> None:
-    """Write a checkpoint. It is complete when the call returns, on every rank."""
+    """Write a checkpoint. It is complete when the call returns, on every rank; not with `checkpoint_in_background`."""
     for network in dict.fromkeys((parts.network, parts.evaluated)):
         parts.strategy.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))

@@ -309,6 +309,12 @@ class TorchEngine(Engine):
     def snapshot(self, position: Position) -> None:
         snapshot(self.parts, position)
 
+    @override
+    def finish_snapshot(self) -> None:
+        if self.strategy.background is not None:
+            self.strategy.background.finish()
+        self.world.wait()
+
     def check(self) -> None:
         """Compare a vendor's network with the case's."""
         self.comparisons.compare(self.batch)

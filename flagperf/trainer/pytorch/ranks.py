@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from flagperf.trainer.pytorch.by_version import bound_to, leave_group, sent_buffers
+from flagperf.trainer.pytorch.by_version import bound_to, leave_group, sent_buffers, unwatched_group
 from flagperf.trainer.ranks import Ranks
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
+
+@dataclass(frozen=True)
 class World(Ranks):
     """Ranks that talk through torch.distributed."""
+
+    group: Any = None  # the process group; None: the default one
 
     def connect(self, device: torch.device, backend: str, timeout: float, *, alone: bool = False) -> None:
         """Join the process group.
@@ -33,6 +40,16 @@ class World(Ranks):
                 options = {**options, "store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout), **options)
 
+    def apart(self, timeout: float) -> Self:
+        """The same ranks in a process group of their own: a thread's messages meet none of the training. All call it.
+
+        Args:
+            timeout: seconds a collective may wait.
+        """
+        if self.size == 1:
+            return self
+        return replace(self, group=unwatched_group(timedelta(seconds=timeout)))
+
     def disconnect(self) -> None:
         """Leave the process group."""
         if self.size > 1:
@@ -41,7 +58,7 @@ class World(Ranks):
     def sum(self, values: Tensor) -> Tensor:
         """Sum over the ranks, in place, on the device of the values and in the order of its work."""
         if self.size > 1:
-            dist.all_reduce(values)
+            dist.all_reduce(values, group=self.group)
         return values
 
     def largest(self, value: float) -> float:
@@ -49,7 +66,7 @@ class World(Ranks):
         if self.size == 1:
             return value
         number = torch.tensor(value, dtype=torch.float64)
-        dist.all_reduce(number, dist.ReduceOp.MAX)
+        dist.all_reduce(number, dist.ReduceOp.MAX, group=self.group)
         return number.item()
 
     def gather(self, value: Any) -> list[Any]:
@@ -57,7 +74,7 @@ class World(Ranks):
         if self.size == 1:
             return [value]
         values = [None] * self.size
-        dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value, group=self.group)
         return values
 
     def copy_buffers(self, network: torch.nn.Module) -> None:

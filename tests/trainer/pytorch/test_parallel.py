@@ -270,10 +270,14 @@ RESUMED = {
 
 
 def interrupt_and_resume(folder: Path) -> dict[str, Told]:
-    """Half of the training on one mesh, the other half on each; the checkpoints lie where all ranks see them."""
+    """Half of the training on one mesh, the other half on each; the checkpoints lie where all ranks see them.
+
+    The checkpoint is written while the first training makes further steps.
+    """
     os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
     half = STEPS // 2
-    train(configuration(RESUMED["the same mesh"], 4, max_steps=half, checkpoint_freq=half), folder)
+    first = configuration(RESUMED["the same mesh"], 4, max_steps=half + 2, checkpoint_freq=half)
+    train({**first, "checkpoint_in_background": True}, folder)
     return {name: train(configuration(given, 4, resume=saved), folder) for name, given in RESUMED.items()}
 
 

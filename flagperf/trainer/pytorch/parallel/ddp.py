@@ -52,7 +52,7 @@ class DDP(Strategy):
     def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         if self.world.rank == 0:
             state = {**{name: saved_state(part) for name, part in stateful.items()}, **values}
-            save(folder, step, lambda file: torch.save(state, file))
+            self.written(state, lambda copy: save(folder, step, lambda file: torch.save(copy, file)))
 
     @override
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,16 +24,10 @@ GROUPS = "optimizer_groups"
 DIVIDED = ("network", "average", "optimizer")
 
 
-def save_parts(
-    folder: Path,
-    step: int,
-    world: World,
-    stateful: Mapping[str, Any],
-    values: Mapping[str, Any],
-    *,
-    in_stages: bool = False,
-) -> None:
-    """Write network and optimizer from all ranks, and all other values from rank 0. All ranks call this.
+def state_of(
+    world: World, stateful: Mapping[str, Any], values: Mapping[str, Any], *, in_stages: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The state of a training: this rank's parts of the `tensors`, and the `undivided` values. All ranks call this.
 
     Args:
         in_stages: whether ranks hold different parameters, and not only parts of the same ones.
@@ -42,12 +36,20 @@ def save_parts(
     if in_stages:
         groups = _together(world.gather(groups))
     others = {name: part.state_dict() for name, part in stateful.items() if name not in DIVIDED}
-    undivided = {**others, **values, GROUPS: groups}
+    return {"tensors": tensors, "undivided": {**others, **values, GROUPS: groups}}
+
+
+def save_parts(folder: Path, step: int, world: World, state: Mapping[str, dict[str, Any]]) -> None:
+    """Write the parts of all ranks, and the other values from rank 0. All ranks call this.
+
+    Args:
+        state: of `state_of`, or a copy of it.
+    """
 
     def write(path: Path) -> None:
-        save(tensors, storage_writer=filesystem.FileSystemWriter(path))
+        save(state["tensors"], storage_writer=filesystem.FileSystemWriter(path), process_group=world.group)
         if world.rank == 0:
-            torch.save(undivided, path / VALUES_FILE)
+            torch.save(state["undivided"], path / VALUES_FILE)
 
     save_folder(folder, step, world, write)
 

@@ -51,6 +51,7 @@ class Sharded(Strategy):
         self.sharding = Sharding(**arguments)
         for side in (side for side in ("pp", "cp", "ep") if getattr(self.mesh, side) > 1):
             check_newest(f"parallel.mesh.{side}")
+        self._writers = world  # the ranks as they write checkpoints
         self._mesh: Any = None  # of torch, made with the first divided network
         self._as_one: dict[tuple[str, ...], Any] = {}  # sides of this mesh → a mesh of one dimension
         self._network: Any = None  # the trained network
@@ -289,9 +290,12 @@ class Sharded(Strategy):
 
     @override
     def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        from flagperf.trainer.pytorch.parallel.saved import save_parts
+        from flagperf.trainer.pytorch.parallel.saved import save_parts, state_of
 
-        save_parts(folder, step, self.world, stateful, values, in_stages=self.mesh.pp > 1)
+        state = state_of(self.world, stateful, values, in_stages=self.mesh.pp > 1)
+        if self.background is not None and self._writers is self.world:
+            self._writers = self.world.apart(self.settings.process_group_timeout)
+        self.written(state, lambda copy: save_parts(folder, step, self._writers, copy))
 
     @override
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from flagperf.contract.mesh import Mesh
 from flagperf.contract.settings import Settings
+from flagperf.trainer.pytorch.background import Background
+from flagperf.trainer.pytorch.by_version import host_copies
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.ranks import Ranks
@@ -23,6 +25,7 @@ class Strategy:
 
     Attributes:
         mesh: the ranks as a block with sides.
+        background: writes checkpoints while the training goes on; None: they are written at once.
         share: the number of shares of the data, and the share of this rank.
         needs_group: whether a single rank needs a process group, too.
         divides: whether a rank holds parts of the parameters. Such a network may get its weights after its division.
@@ -37,6 +40,7 @@ class Strategy:
     def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int]) -> None:
         self.world, self.settings = world, settings
         self.mesh = Mesh.of(mesh, world.size)
+        self.background = Background(host_copies()) if settings.checkpoint_in_background else None
         self.share = Ranks(self.mesh.data_rank(world.rank), self.mesh.data_ranks, world.local_rank, world.local_size)
 
     # ---------------------------------------------------------------- the network
@@ -120,6 +124,13 @@ class Strategy:
             values: plain values beside them, the same on every rank.
         """
         raise NotImplementedError
+
+    def written(self, state: Any, write: Callable[[Any], object]) -> None:
+        """Write the state of a checkpoint: now, or a copy of it in the background where the setting says so."""
+        if self.background is None:
+            write(state)
+        else:
+            self.background.write(state, write)
 
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
         """Restore the parts from a checkpoint. Returns its `values`.
