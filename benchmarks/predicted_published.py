@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[1] / "docs/predict.md"
 BEGIN, END = "<!-- predicted_published -->", "<!-- /predicted_published -->"
 GIB = 2**30
 GOAL = 0.15
-REAL_STEPS = ("faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # whose traces take minutes
+REAL_STEPS = ("detr", "faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # whose traces take minutes
 TOKENS = "tokens/s"  # a unit of which a sample has many: the bound is in samples
 
 

@@ -59,7 +59,9 @@ class CocoObjects(Dataset[Sample]):
         transforms: of transforms.v2, for images and targets together.
         masks: whether targets have `masks` [objects, height, width], 1 where the object is.
         aspect_ratio_group_factor: images of a batch are alike in their ratio of width to height, which lies in one of
-            so many ranges between 1/2 and 1, or between 1 and 2, or beyond; 0: two groups, wide and high images.
+            so many ranges between 1/2 and 1, or between 1 and 2, or beyond; 0: two groups, wide and high images;
+            None: one group.
+        keep_empty: whether images without an object belong to the data.
     """
 
     collate_fn = staticmethod(CocoImages.collate_fn)
@@ -71,13 +73,14 @@ class CocoObjects(Dataset[Sample]):
         num_classes: int,
         transforms: Sequence[Any],
         masks: bool,
-        aspect_ratio_group_factor: int,
+        aspect_ratio_group_factor: int | None,
+        keep_empty: bool = False,
     ) -> None:
         self.folder, self.masks = Path(images), masks
         self.transform = v2.Compose([*transforms, v2.ToPureTensor()])
         content = read_annotations(annotations)
         _check_categories(content["annotations"], num_classes, annotations)
-        records = [_record(image, objects, masks) for image, objects in _with_objects(content)]
+        records = [_record(image, objects, masks) for image, objects in _with_objects(content, keep_empty)]
         if not records:
             raise ConfigError("no image of this split has an object", where=annotations, key="data_dir")
         self.records = PackedRecords(records)
@@ -109,6 +112,36 @@ class CocoObjects(Dataset[Sample]):
             if len(filling[group]) == batch_size:
                 batches.append(filling.pop(group))
         return batches
+
+
+class RandomSizeCrop:
+    """A part of random size and place, at most the whole image. Objects outside it are left out.
+
+    Args:
+        min_size, max_size: pixels of a side; an image whose side has fewer keeps this side.
+    """
+
+    def __init__(self, min_size: int, max_size: int) -> None:
+        self.min_size, self.max_size = min_size, max_size
+
+    def __call__(self, image: Tensor, target: Target) -> Sample:
+        """The part of the image, and the boxes and labels in it; without masks."""
+        height, width = image.shape[-2:]
+        new_height, new_width = self._side(height), self._side(width)
+        top, left = _whole(0, height - new_height), _whole(0, width - new_width)
+        image = v2.functional.crop(image, top, left, new_height, new_width)
+        boxes = v2.functional.crop(target["boxes"], top, left, new_height, new_width)
+        is_inside = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+        kept = tv_tensors.wrap(boxes.as_subclass(Tensor)[is_inside], like=boxes)
+        return image, {**target, "boxes": kept, "labels": target["labels"][is_inside]}
+
+    def _side(self, length: int) -> int:
+        return _whole(min(self.min_size, length), min(self.max_size, length))
+
+
+def _whole(low: int, high: int) -> int:
+    """A random number from low to high."""
+    return int(torch.randint(low, high + 1, ()).item())
 
 
 class PackedRecords:
@@ -164,14 +197,14 @@ def draw_masks(segmentations: Sequence[Any], size: tuple[int, int]) -> Tensor:
     return torch.from_numpy(mask.decode(encoded)).permute(2, 0, 1).contiguous()
 
 
-def _with_objects(content: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
-    """Images that have an annotation of more than a pixel's width and height, and their annotations."""
+def _with_objects(content: Mapping[str, Any], keep_empty: bool) -> Iterator[tuple[Any, list[Any]]]:
+    """Images that have an annotation of more than a pixel's width and height, or all, and their annotations."""
     by_image = defaultdict(list)
     for annotation in content["annotations"]:
         by_image[annotation["image_id"]].append(annotation)
     for image in content["images"]:
         objects = by_image[image["id"]]
-        if any(min(annotation["bbox"][2:]) > 1 for annotation in objects):
+        if keep_empty or any(min(annotation["bbox"][2:]) > 1 for annotation in objects):
             yield image, objects
 
 
@@ -211,8 +244,10 @@ def _check_categories(annotations: Iterable[Mapping[str, Any]], num_classes: int
         )
 
 
-def _groups(sizes: Sequence[tuple[int, int]], factor: int) -> list[int]:
+def _groups(sizes: Sequence[tuple[int, int]], factor: int | None) -> list[int]:
     """The range that each image's ratio of width to height lies in."""
+    if factor is None:
+        return [0] * len(sizes)
     bounds = 2 ** np.linspace(-1, 1, 2 * factor + 1) if factor else np.array([1.0])
     ratios = [width / height for height, width in sizes]
     groups: list[int] = np.digitize(ratios, bounds).tolist()

@@ -82,15 +82,8 @@ class Detection(Task):
 
     @override
     def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
-        """Images of COCO's usual size, each with seven objects, as many as an image of COCO has on average."""
-        height, width, objects = 480, 640, 7
-        corners = torch.arange(objects) * 40.0
-        target = {
-            "boxes": torch.stack([corners, corners, corners + 200, corners + 150], dim=1),
-            "labels": torch.ones(objects, dtype=torch.long),
-            "masks": torch.ones(objects, height, width, dtype=torch.uint8),
-        }
-        return [torch.zeros(3, height, width, dtype=torch.uint8)] * samples, [target] * samples
+        """Images of COCO's usual size."""
+        return with_objects(480, 640, samples)
 
     @override
     def evaluate(
@@ -108,6 +101,53 @@ class Detection(Task):
 
     def _average_precisions(self, predictions: Detections) -> dict[str, float]:
         return {f"map_{iou}": average_precision(self.annotations, predictions, iou) for iou in self.iou_types}
+
+
+class DetectionByQueries(Detection):
+    """Batches for cases.detection.network.Detr, whose backbone has a learning rate of its own.
+
+    Args:
+        backbone_lr: learning rate of the backbone.
+    """
+
+    operations_within = Task.operations_within
+
+    def __init__(self, annotations: str, iou_types: Sequence[str], backbone_lr: float) -> None:
+        super().__init__(annotations, iou_types)
+        self.backbone_lr = backbone_lr
+
+    @override
+    def parameters(self, network: nn.Module) -> Any:
+        backbone = self.pretrained(network)
+        of_backbone = set(backbone.parameters())
+        others = [parameter for parameter in super().parameters(network) if parameter not in of_backbone]
+        return [{"params": others}, {"params": super().parameters(backbone), "lr": self.backbone_lr}]
+
+    @override
+    def pretrained(self, network: nn.Module) -> nn.Module:
+        return network.model.backbone.model  # type: ignore[return-value,union-attr]
+
+    @override
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        return self.full_batch(config, 1)
+
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """Images of COCO's usual shape at the largest scale of training, which decides the memory."""
+        height: int = config["image_size"]
+        return with_objects(height, height * 4 // 3, samples)
+
+
+def with_objects(height: int, width: int, samples: int) -> Batch:
+    """Images each with seven objects, as many as an image of COCO has on average."""
+    shares = torch.arange(1, 8) / 16.0
+    left, top = shares * width, shares * height
+    target = {
+        "boxes": torch.stack([left, top, left + width / 4, top + height / 4], dim=1),
+        "labels": torch.ones(len(shares), dtype=torch.long),
+        "masks": torch.ones(len(shares), height, width, dtype=torch.uint8),
+    }
+    return [torch.zeros(3, height, width, dtype=torch.uint8)] * samples, [target] * samples
 
 
 def detections(image_id: int, output: Mapping[str, Tensor]) -> Detections:

@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 
 # Networks that transformers 4 makes of other modules, which a closed run refuses; that are divided over the ranks; and
 # of diffusers, which needs Python 3.10.
-LIBRARY = re.compile(r"language_model|text_to_image|DistilBert|T5For")
+LIBRARY = re.compile(r"language_model|text_to_image|DistilBert|T5For|DetrConfig")
 NEWER = [
     case
     for case in options("model", (CONF,))

@@ -51,6 +51,7 @@ OTHERS = {
     "bert_hf": 109_482_240 - 590_592 + 622_650,  # bert-base-uncased without the pooler, with the head for words
     "bigtransfer": 236_335_208,  # BiT-M-R152x2 with 1000 classes, as timm's resnetv2_152x2_bit
     "cpm": 334_080_000,  # CPM-medium; arXiv:2012.00413 says 334 M
+    "detr": 41_302_368 + 222_400,  # as DETR's own code counts them, and the frozen layers
     "distilbert": 66_955_010,  # distilbert-base-uncased-finetuned-sst-2-english
     "dit": 32_883_120,  # arXiv:2212.09748 says 33 M for DiT-S/4
     "flux1": 11_891_178_560,  # black-forest-labs/FLUX.1-schnell; MLPerf says 11.9 billion

@@ -20,7 +20,7 @@ from flagperf.trainer.pytorch.trace.traced import trace
 
 CPU = torch.device("cpu")
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
-REAL_STEPS = ("faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # of full size they take minutes
+REAL_STEPS = ("detr", "faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # of full size they take minutes
 SIZES = [
     (case, size)
     for case in CASES
