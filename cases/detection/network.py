@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Dict
 
+import scipy  # noqa: F401  # transformers needs both: ranks without them are refused before the start
+import timm  # noqa: F401
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy

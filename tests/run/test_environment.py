@@ -117,6 +117,7 @@ def test_versions(versions: dict[str, str], unmet: list[str]) -> None:
     ("case", "libraries"),
     [
         pytest.param("bert", {"transformers", "timm", "torchmetrics", "h5py"}, id="bert"),
+        pytest.param("detr", {"torchvision", "transformers", "timm", "scipy", "faster-coco-eval"}, id="detr"),
         pytest.param("faster_rcnn", {"torchvision", "faster-coco-eval"}, id="faster_rcnn"),
         pytest.param("resnet50", {"torchvision", "torchmetrics"}, id="resnet50"),
         pytest.param("cpm", {"transformers", "sentencepiece", "jieba", "torchmetrics"}, id="cpm"),
