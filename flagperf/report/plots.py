@@ -50,7 +50,7 @@ def lines(
     if not shown and not lost:
         return {}
     chart = {"title": title, "x": x, "y": y}
-    if all(len(points) <= 1 for points in finite.values()) and not (earlier or lost):
+    if all(len(points) <= 1 for points in finite.values()) and not (lost or any((earlier or {}).values())):
         return {"kind": "number", **chart, "numbers": [_number(chart, curve, more) for curve in shown]}
     names = [curve["name"] for curve in shown]
     for name, points in (earlier or {}).items():

@@ -50,6 +50,12 @@ HEAD = {"title": "Loss", "x": "step", "y": "loss"}
             id="a point a curve: numbers",
         ),
         pytest.param(
+            {"a": [[4, 2.0]]},
+            {"earlier": {"a": []}},
+            {"kind": "number", **HEAD, "numbers": [{"name": "a", "value": "2", "note": "loss where step is 4"}]},
+            id="resumed, and nothing before",
+        ),
+        pytest.param(
             {"a": [[1, 2.0], [5, math.nan], [6, math.nan]]},
             {},
             {"kind": "lines", **HEAD, "series": [{"name": "a", "points": [[1, 2.0]]}], "lost": [[5, "NaN"]]},
