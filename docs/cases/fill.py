@@ -77,7 +77,7 @@ def measured_row(summary: Summary) -> Row:
     kept = ("config", "precision", "fix_hp", "target", "e2e_time [s]", "p_whole", "p_train", "p_core", "accuracy")
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime(rounds[0].started)) if rounds[0].started else ABSENT,
-        "revision": str(rounds[0].revision),
+        "revision": str(rounds[0].identity.revision),
         "machine": f"{device}, torch {values['versions']['torch']}",
         "size": summary.config["size"],
         **{name: shown[name] for name in (*kept, "mem [GiB]", "MFU")},
