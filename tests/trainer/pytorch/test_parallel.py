@@ -348,6 +348,7 @@ def count_sharing(_: Path) -> dict[str, int]:
         given = configuration(sharded(dp_shard=2), 2, train_batch_size=2, gradient_accumulation_steps=micro_steps)
         engine = TorchEngine(build_parts(given))
         Training(engine, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
+        engine.clock.start()
         with CommDebugMode() as comm:
             engine.step(1)
         counts[str(micro_steps)] = sum(
