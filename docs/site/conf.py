@@ -52,6 +52,7 @@ html_search_scorer = str(FOLDER / "scorer.js")
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
+html_use_index = False  # no page has entries of an index
 html_show_search_summary = False  # a page that is opened as a file may not fetch other files
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
