@@ -125,7 +125,7 @@ def test_links_of_two_ranks(tmp_path: Path) -> None:
         assert (curve["sizes"], curve["reason"]) == ([1024 * 4**step for step in range(8)], "")
         assert curve["bus_bandwidths"][-1] == pytest.approx(FACTORS[curve["kind"]] * 2**24 / curve["seconds"][-1])
     assert (told["backend"], told["slow"], told["searches"][0]["measured"]) == ("gloo", [], 2)
-    assert "Bus bandwidth: node, all, dp_replicate, 2 ranks" in path.with_name("report.html").read_text()
+    assert "Bus bandwidth: node, all, dp_replicate (2 ranks)" in path.with_name("report.html").read_text()
     words = ("model=resnet50", "nproc=2", "train_batch_size=2", "division=open", "hardware.peak_flops={fp32: 1.0e+11}")
     done = flagperf("predict", *words, "hardware.memory_bandwidth=1.0e+10", f"probe={path}", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

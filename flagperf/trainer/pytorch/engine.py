@@ -207,10 +207,8 @@ class TorchEngine(Engine):
 
         def count(batch: Any) -> tuple[int, int]:
             samples: int = task.samples(batch)
-            return samples, samples if counts_samples else task.units(batch)
-
-        def move(batch: Any) -> Any:
-            return task.to_device(batch, device, memory_format)
+            units = samples if counts_samples else task.units(batch)
+            return (samples, units) if counts else (0, 0)
 
         def count_and_move(batch: Any) -> Any:
             samples, units = count(batch)
@@ -219,11 +217,11 @@ class TorchEngine(Engine):
             return task.to_device(batch, device, memory_format)
 
         def counted(batch: Any) -> tuple[tuple[int, int], Any]:
-            return count(batch) if counts else (0, 0), move(batch)
+            return count(batch), task.to_device(batch, device, memory_format)
 
         if self.settings.synthetic:
             return self._repeated(list(on_device(loader, counted, device)))
-        return on_device(loader, count_and_move if counts else move, device)
+        return on_device(loader, count_and_move, device)
 
     def _repeated(self, batches: list[tuple[tuple[int, int], Any]]) -> Generator[Any]:
         for (samples, units), batch in cycle(batches):
