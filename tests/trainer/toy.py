@@ -85,8 +85,8 @@ class Classification(Task):
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, Any]:
         sums = torch.zeros(3, dtype=torch.float64, device=device)
         for inputs, labels in batches:
-            right = (network(inputs).argmax(1) == labels).sum()
-            sums += torch.stack([right.double(), sums.new_tensor(len(labels)), inputs[:, 0].double().sum()])
+            right = (network(inputs).argmax(1) == labels).sum().double()
+            sums += torch.stack([right, torch.full_like(right, len(labels)), inputs[:, 0].double().sum()])
         if distributed.is_initialized():
             distributed.all_reduce(sums)
         right, count, inputs = sums.tolist()
