@@ -41,4 +41,4 @@ class Classification(Task):
         return functional.cross_entropy(network(inputs), labels)
 
     def samples(self, batch: Any) -> int:
-        return batch[1].shape[0]
+        return len(batch[1])

@@ -90,13 +90,13 @@ class FullBatches(Sequence[List[int]]):
     """An order of samples, cut into full batches on access. Samples that fill no batch are unused."""
 
     def __init__(self, order: Sequence[int], size: int) -> None:
-        self.order, self.size, self.batches = order, size, len(order) // size
+        self.order, self.size = order, size
 
     def __len__(self) -> int:
-        return self.batches
+        return len(self.order) // self.size
 
     def __getitem__(self, number: Any) -> Any:
-        if not 0 <= number < self.batches:
+        if not 0 <= number < len(self):
             raise IndexError(number)
         return list(self.order[number * self.size : (number + 1) * self.size])
 

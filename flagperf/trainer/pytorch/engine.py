@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import cycle
@@ -66,7 +66,6 @@ class TorchEngine(Engine):
         self._update: Callable[[], Tensor | None] = (
             parts.optimizer.step if plain else partial(parts.precision.step, parts.optimizer, clip)
         )
-        self._checksum_freq = parts.settings.checksum_freq
         by_epoch = parts.settings.lr_interval == "epoch"
         self.scheduler = None if by_epoch else parts.scheduler
         self.epoch_scheduler = parts.scheduler if by_epoch else None
@@ -137,9 +136,8 @@ class TorchEngine(Engine):
         self._add_gradients()
         self._learning_rate = self.optimizer.param_groups[0]["lr"]
         self.grad_norm = self._update()
-        if self.parts.average is not None:
-            self.parts.update_average(number)
-        if self._checksum_freq and number % self._checksum_freq == 0:
+        self.parts.update_average(number)
+        if self.settings.checksum_freq and number % self.settings.checksum_freq == 0:
             self.checksums = self._checksums()
         self.optimizer.zero_grad()
         if self.scheduler is not None:
@@ -200,33 +198,22 @@ class TorchEngine(Engine):
 
         Of ranks that train on the same data, only the first counts.
         """
-        task, loader, device = self.parts.task, self.parts.datasets.train_loader, self.parts.device
-        memory_format = self.parts.memory_format
+        task, to_device, device = self.parts.task, self.parts.to_device, self.parts.device
         counts = self.strategy.mesh.counts_samples(self.world.rank)
         counts_samples = type(task).units is Task.units
 
-        def count(batch: Any) -> tuple[int, int]:
+        def move(batch: Any) -> tuple[int, int, Any]:
             samples: int = task.samples(batch)
-            units = samples if counts_samples else task.units(batch)
-            return (samples, units) if counts else (0, 0)
+            return samples, samples if counts_samples else task.units(batch), to_device(batch)
 
-        def count_and_move(batch: Any) -> Any:
-            samples, units = count(batch)
-            self.samples += samples
-            self.units += units
-            return task.to_device(batch, device, memory_format)
+        moved: Iterable[tuple[int, int, Any]] = on_device(self.parts.datasets.train_loader, move, device)
+        return self._take(cycle(list(moved)) if self.settings.synthetic else moved, counts)
 
-        def counted(batch: Any) -> tuple[tuple[int, int], Any]:
-            return count(batch), task.to_device(batch, device, memory_format)
-
-        if self.settings.synthetic:
-            return self._repeated(list(on_device(loader, counted, device)))
-        return on_device(loader, count_and_move, device)
-
-    def _repeated(self, batches: list[tuple[tuple[int, int], Any]]) -> Generator[Any]:
-        for (samples, units), batch in cycle(batches):
-            self.samples += samples
-            self.units += units
+    def _take(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
+        for samples, units, batch in moved:
+            if counts:
+                self.samples += samples
+                self.units += units
             yield batch
 
     @override

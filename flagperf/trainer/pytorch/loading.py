@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Iterable
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from flagperf.errors import FlagperfError
 from flagperf.trainer.data.batches import Numbered
@@ -29,19 +29,15 @@ class Seeded(Dataset[Any]):
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
-        self.in_process = False  # whether a process of the loader has this copy
-        self._read = getattr(dataset, "__getitems__", None)
         self._collate = getattr(dataset, "collate_fn", None) or default_collate
 
     def __getitems__(self, batch: Numbered) -> Any:
         seed, indices = batch
-        if self.in_process:
+        if get_worker_info() is not None:
             seed_host(seed)
         try:
-            if self._read is not None:
-                return self._read(indices)
-            dataset = self.dataset
-            return [dataset[index] for index in indices]
+            read_batch = getattr(self.dataset, "__getitems__", None)
+            return read_batch(indices) if read_batch else [self.dataset[index] for index in indices]
         except FlagperfError as error:
             return error
 
@@ -80,7 +76,7 @@ class Loader:
             collate_fn=seeded.collate,
             pin_memory=device.type != "cpu",
             persistent_workers=workers > 0,
-            worker_init_fn=partial(_begin, os.getpid(), seeded),
+            worker_init_fn=partial(_end_with, os.getpid()),
             generator=torch.Generator(),  # the loader draws a number, which must not come from the rank's generator
         )
         next(iter(self._loader), None)  # starts the processes
@@ -95,9 +91,8 @@ class Loader:
         self._loader = None
 
 
-def _begin(rank: int, seeded: Seeded, _: int) -> None:
-    """In a process of the loader: seed each batch, and end when the rank dies, for any reason."""
-    seeded.in_process = True  # the copy of this process, which is a fork
+def _end_with(rank: int, _: int) -> None:
+    """In a process of the loader: end when the rank dies, for any reason."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != rank:  # the rank died before
         os._exit(1)
@@ -111,18 +106,20 @@ def on_device(batches: Iterable[Any], move: Callable[[Any], Any], device: torch.
     """
     if device.type == "cpu":
         for batch in batches:
-            if isinstance(batch, FlagperfError):
-                raise batch
-            yield move(batch)
+            yield move(_checked(batch))
         return
     main, copies, copying = streams(device)
     begun = main.record_event()
     for batch in batches:
-        if isinstance(batch, FlagperfError):
-            raise batch
         copies.wait_event(begun)
         with copying():
-            moved = move(batch)
+            moved = move(_checked(batch))
         main.wait_stream(copies)
         begun = main.record_event()
         yield moved
+
+
+def _checked(batch: Any) -> Any:
+    if isinstance(batch, FlagperfError):
+        raise batch
+    return batch
