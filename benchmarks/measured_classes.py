@@ -23,7 +23,7 @@ Seconds = Callable[[Callable[[], object], int], float]  # of so many calls
 
 
 def measured_classes(trace: Trace, seconds: Seconds) -> dict[str, float]:
-    """Seconds of a step by operator class, for the classes of which a call can be made again."""
+    """Seconds of a step by operator class. Classes without a call that can be repeated are missing."""
     sums: Counter[str] = Counter()
     for operator in trace.operators:
         if operator.function and operator.phase == "forward" and operator.operator_class in CLASSES:

@@ -107,10 +107,7 @@ def _side_by_side(
             {
                 "name": names[job.name],
                 "verdict": verdict(job.summary),
-                "lines": [
-                    *_machine(job),
-                    *(f"{key}: {values[job.name]}" for key, values in settings.items()),
-                ],
+                "lines": [*_machine(job), *(f"{key}: {values[job.name]}" for key, values in settings.items())],
             }
             for job in jobs
         ],

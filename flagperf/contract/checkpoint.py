@@ -15,6 +15,17 @@ RECIPE = ("lr", "lr_interval", "clip_grad", "adapter", "optimizer", "lr_schedule
 KERNELS = ("fused", "foreach", "capturable", "differentiable")  # of an optimizer: its update stays the same
 
 
+def hash_file(path: Path) -> Path:
+    """The path of a checkpoint's hashes, as sha256sum writes them."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def hashes(path: Path) -> dict[str, str]:
+    """The hash of each file of a checkpoint, by the name of the file. Names are those below the checkpoint's parent."""
+    lines = hash_file(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
 def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:
     """The settings that a resumed training must not change, by configuration key. `size`: number of ranks."""
     return {**{key: config[key] for key in (*SAME, "synthetic")}, "nnodes x nproc": size, **recipe(config)}

@@ -1,14 +1,17 @@
-"""Folders of this machine with forwarded sockets. A launcher removes the folders of killed launchers."""
+"""Forwarded sockets of this machine, and their folders. A launcher removes the folders of killed launchers."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 NEW, USED = "flagperf-new-", "flagperf-socket-"
 
@@ -25,6 +28,35 @@ def socket_folder() -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def served(
+    path: str, serve: Callable[[StreamReader, StreamWriter], Coroutine[Any, Any, None]], limit: int
+) -> AsyncIterator[None]:
+    """Serve each connection to a socket of this machine, while the block runs. Its end cancels them.
+
+    Args:
+        limit: bytes that a connection may hold before a reader takes them.
+
+    Raises:
+        OSError: the socket cannot be made.
+    """
+    connections: set[asyncio.Task[None]] = set()
+
+    def connected(reader: StreamReader, writer: StreamWriter) -> None:
+        connection = asyncio.create_task(serve(reader, writer))
+        connections.add(connection)
+        connection.add_done_callback(connections.discard)
+
+    server = await asyncio.start_unix_server(connected, path, limit=limit)
+    try:
+        yield
+    finally:
+        server.close()
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
 def remove_dead_socket_folders() -> None:

@@ -305,10 +305,10 @@ def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
 
 def sweep_rows(summaries: Sequence[Summary]) -> list[dict[str, str]]:
     """The jobs of a sweep: case and scale where they differ, the swept values, then the figures. Empty: no sweep."""
-    keys, all_jobs = sweep_keys(summaries), [row(summary) for summary in summaries]
-    differing = [name for name in ("case", "config") if len({job[name] for job in all_jobs}) > 1]
-    if not keys:
+    if not (keys := sweep_keys(summaries)):
         return []
+    all_jobs = [row(summary) for summary in summaries]
+    differing = [name for name in ("case", "config") if len({job[name] for job in all_jobs}) > 1]
     return [
         {name: job[name] for name in differing}
         | {key: (summary.results[0].sweep if summary.results else {}).get(key, ABSENT) for key in keys}

@@ -16,7 +16,7 @@ from flagperf.report.cost import cost_lines, cost_rows, restart_lines
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
-from flagperf.report.restarts import restart_rows, restarts_lines
+from flagperf.report.restarts import attempt_lines, restart_rows
 from flagperf.report.slow_ranks import slow_rank_lines
 from flagperf.results.restarts import chains
 from flagperf.results.summary import usable
@@ -153,7 +153,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     if rows := restart_rows(summary.results):
         yield "Lost attempts:"
         yield _known(rows)
-        yield from restarts_lines(summary.results)
+        yield from attempt_lines(summary.results)
     yield from [*cost_lines(rounds), *restart_lines(rounds, chains(run_dir / summary.name, rounds))]
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))

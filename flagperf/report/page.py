@@ -25,7 +25,7 @@ from flagperf.report.headline import FEW, headline
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.plots import Chart
 from flagperf.report.probe import probe_rows
-from flagperf.report.restarts import restart_rows, restarts_lines
+from flagperf.report.restarts import attempt_lines, restart_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import RATE, overlays, sweep_charts
 from flagperf.report.slow_ranks import slow_rank_lines
@@ -162,7 +162,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "rounds": grid(tables.round_rows(summary)),
         "cost": grid(cost_rows(rounds)),
         "restarts": grid(restart_rows(summary.results)),
-        "restart_lines": restarts_lines(summary.results),
+        "restart_lines": attempt_lines(summary.results),
         "cost_lines": [*cost_lines(rounds), *restart_lines(rounds, earlier)],
         "formula": tables.formula_lines(summary, rounds[:1]),
         "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),

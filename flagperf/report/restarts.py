@@ -27,7 +27,7 @@ def restart_rows(results: Iterable[Result]) -> list[dict[str, str]]:
     ]
 
 
-def restarts_lines(results: Iterable[Result]) -> list[str]:
+def attempt_lines(results: Iterable[Result]) -> list[str]:
     """A sentence on each round that was started again."""
     return [line for result in results if result.restarts for line in _lines(result.round, result.restarts)]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.checkpoint import CHECKPOINTS
+from flagperf.contract.checkpoint import CHECKPOINTS, hash_file, hashes
 from flagperf.contract.outcome import Failure, Outcome, refusal
 from flagperf.errors import HostError, TrainingError
 from flagperf.plan.values import CONFIG
@@ -71,8 +71,8 @@ class Attempts:
         step = int(complete[-1].stem.removeprefix("step")) if complete else 0
         attempts.write(attempts.Attempt(failure, hosts, outcome.started, outcome.seconds, step), aside)
         where = self._choose_hosts(failure)
-        from_ = f"after step {step}" if step else "from the beginning: there is no complete checkpoint"
-        self._say(f"restart {number} of {self.job.restarts}, {where}, {from_}")
+        origin = f"after step {step}" if step else "from the beginning: there is no complete checkpoint"
+        self._say(f"restart {number} of {self.job.restarts}, {where}, {origin}")
 
     def _set_aside(self, number: int) -> Path:
         """Move the files of an attempt into a folder of its own."""
@@ -124,11 +124,7 @@ def is_loss(outcome: Outcome) -> bool:
 
 def is_complete(checkpoint: Path) -> bool:
     """Whether all files of a checkpoint came from their hosts. The ranks compare their contents."""
-    hashes = checkpoint.with_name(f"{checkpoint.name}.sha256")
-    if not hashes.is_file():
-        return False
-    names = [line.partition("  ")[2] for line in hashes.read_text(encoding="utf-8").splitlines()]
-    return all((checkpoint.parent / name).is_file() for name in names)
+    return hash_file(checkpoint).is_file() and all((checkpoint.parent / name).is_file() for name in hashes(checkpoint))
 
 
 def with_spare(cluster: Cluster, host: str | None, nnodes: int) -> Cluster | None:

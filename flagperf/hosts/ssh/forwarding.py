@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncssh
 
+from flagperf.hosts.sockets import served
+
 BLOCK = 2**22  # bytes of one read: more than asyncssh's window for data that nobody read, so that each read empties it
+LIMIT = 2**16  # bytes of a client here that wait for the host: asyncio's own limit
 
 
 @contextlib.asynccontextmanager
@@ -22,22 +26,8 @@ async def forwarded(connection: asyncssh.SSHClientConnection, local: str, path: 
     Raises:
         OSError: the socket cannot be made.
     """
-
-    tasks: set[asyncio.Task[None]] = set()
-
-    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_serve(connection, path, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_unix_server(serve, local)
-    try:
+    async with served(local, partial(_serve, connection, path), LIMIT):
         yield
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _serve(

@@ -7,9 +7,10 @@ import base64
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from flagperf.errors import HostError
-from flagperf.hosts.sockets import socket_folder
+from flagperf.hosts.sockets import served, socket_folder
 from flagperf.schedulers.slurm.agent import encoded
 from flagperf.schedulers.slurm.channel import Channel
 
@@ -29,29 +30,21 @@ async def socket_of(channel: Channel, path: str, numbers: Iterator[int]) -> Asyn
     """
     if channel.lost is not None:
         raise channel.lost
-    streams: set[asyncio.Task[None]] = set()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        stream = asyncio.create_task(_stream(channel, next(numbers), path, reader, writer))
-        streams.add(stream)
-        stream.add_done_callback(streams.discard)
-
     with socket_folder() as folder:
         local = f"{folder}/socket"
-        server = await asyncio.start_unix_server(connected, local, limit=PIECE)
-        try:
+        async with served(local, partial(_stream, channel, numbers, path), PIECE):
             yield local
-        finally:
-            server.close()
-            for stream in streams:
-                stream.cancel()
-            await asyncio.gather(*streams, return_exceptions=True)
 
 
 async def _stream(
-    channel: Channel, number: int, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    channel: Channel,
+    numbers: Iterator[int],
+    path: str,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> None:
     """One connection, until the node or a failure ends it. Users of the socket learn the reason in other ways."""
+    number = next(numbers)
     try:
         with contextlib.suppress(OSError, HostError):
             await channel.ask("connect", number=number, path=path)

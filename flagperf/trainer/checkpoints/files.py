@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from flagperf.contract.checkpoint import FORMS
+from flagperf.contract.checkpoint import FORMS, hash_file, hashes
 from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 from flagperf.trainer.ranks import Ranks
@@ -109,10 +109,10 @@ def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], o
     write(partial)
     ranks.wait()
     local = {file.name: sha256_of(file) for file in partial.iterdir()} if leads else {}
-    hashes = {name: digest for part in ranks.gather(local) for name, digest in part.items()}
+    digests = {name: digest for part in ranks.gather(local) for name, digest in part.items()}
     if leads:
         with partial_hash.open("wb") as beside:
-            beside.write("".join(f"{hashes[name]}  {path.name}/{name}\n" for name in sorted(hashes)).encode())
+            beside.write("".join(f"{digests[name]}  {path.name}/{name}\n" for name in sorted(digests)).encode())
             _to_disk(beside)
         _rename(partial, partial_hash, path)
     ranks.wait()
@@ -158,11 +158,6 @@ def newest_intact(folder: Path, world: Ranks) -> IntactCheckpoint:
         )
     allowed = "a folder with step<N>.pt files or step<N>.dcp folders, readable on every node"
     raise ConfigError(problem, where=str(folder), key="resume", given=given, allowed=allowed, advice=advice)
-
-
-def hash_file(path: Path) -> Path:
-    """The path of a checkpoint's hash."""
-    return path.with_name(f"{path.name}.sha256")
 
 
 def check_agreed(names: Sequence[str]) -> None:
@@ -228,8 +223,7 @@ def _inspect_path(path: Path) -> _Inspection:
     if path.is_dir():
         return _inspect_folder(path)
     if hash_file(path).exists():
-        words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
-        same = words[:1] == [sha256_of(path)]
+        same = hashes(path).get(path.name) == sha256_of(path)
         return _Inspection() if same else _Inspection(damage="its content is not that of its hash")
     try:  # a checkpoint of an older version; torch.load would not notice another byte
         with zipfile.ZipFile(path) as file:
@@ -243,8 +237,7 @@ def _inspect_folder(folder: Path) -> _Inspection:
     """Compare the files of a folder with its hashes."""
     if not hash_file(folder).exists():
         return _Inspection(damage="it has no hashes beside it")
-    for line in hash_file(folder).read_text(encoding="utf-8", errors="replace").splitlines():
-        digest, _, name = line.partition("  ")
+    for name, digest in hashes(folder).items():
         file = folder.parent / name
         if not file.is_file():
             return _Inspection(damage=f"{name} is missing")

@@ -12,6 +12,7 @@ import torch
 from torch import Size, Tensor
 
 LARGE = 2**20  # numbers from which a tensor is noted as sums
+OTHER_SHAPE = {"error": float("inf"), "cosine": 0.0}  # the difference of two tensors with different shapes
 SUMS = 2**12  # so many give the distance of two tensors within 1 / sqrt(2 * SUMS), about 1 % of it
 
 
@@ -48,14 +49,14 @@ def sums(tensor: Tensor) -> Tensor:
 def apart(mine: Noted, other: Noted) -> dict[str, float]:
     """Relative error of a noted tensor, and the cosine of both; endless for other shapes."""
     if mine.shape != other.shape:
-        return {"error": float("inf"), "cosine": 0.0}
+        return OTHER_SHAPE
     return difference(mine.value, other.value)
 
 
 def difference(mine: Tensor, other: Tensor) -> dict[str, float]:
     """Relative error of a tensor by its norm, and the cosine of both; endless for other shapes and for no numbers."""
     if mine.shape != other.shape:
-        return {"error": float("inf"), "cosine": 0.0}
+        return OTHER_SHAPE
     a, b = mine.detach().double().flatten(), other.detach().double().flatten()
     norms = float(a.norm()), float(b.norm())
     error = float((a - b).norm()) / max(norms[0], 1e-12) if any(norms) else 0.0

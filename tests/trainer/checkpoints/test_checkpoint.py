@@ -179,7 +179,7 @@ def old_and(damage: Callable[[Path], None]) -> Callable[[Path], None]:
     return both
 
 
-hash_of = checkpoints.hash_file
+hash_of = checkpoint.hash_file
 MARK = struct.pack("<d", 1234.5)
 DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (cut, "its content is not that of its hash"),

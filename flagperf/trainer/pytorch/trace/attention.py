@@ -38,8 +38,8 @@ def attention(
                 attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
             return _not_fused(query, key, value, attn_mask, dropout_p, scale)
         if attn_mask is None and not enable_gqa and _in_fp32(query):
-            causal = OF_FP32(query, key, value, None, query.requires_grad, 0.0, is_causal, scale=scale)
-            return causal[0]  # type: ignore[no-any-return]
+            output, *_ = OF_FP32(query, key, value, None, query.requires_grad, 0.0, is_causal, scale=scale)
+            return output  # type: ignore[no-any-return]
     return OF_TORCH(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **grouped)
 
 
