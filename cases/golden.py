@@ -35,7 +35,7 @@ from flagperf.contract.golden import Curve
 from flagperf.contract.leaves import leaves
 
 WIDEST = 0.01  # share of the loss that its band in fp32 may have at the last step; wider: a lower lr
-DECIDING = ("faster_rcnn", "mask_rcnn")  # cases in which a rounding decides: whether a proposal counts
+DECIDING = ("detr", "faster_rcnn", "mask_rcnn")  # cases in which a rounding decides: what is matched, or counts
 DIVISORS = tuple(10**power for power in range(7))  # of the lr of the case; the first with a narrow band counts
 HEADER = """\
 # python -m cases.golden {case}

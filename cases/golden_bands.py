@@ -38,6 +38,7 @@ def band(curve: Curve, others: Sequence[Curve]) -> Curve:
     metrics = {
         key: max([METRIC * abs(value), *(FACTOR * abs(other.metrics[key] - value) for other in others)])
         for key, value in curve.metrics.items()
+        if value
     }
     return Curve(list(widths("loss")), list(widths("grad_norm")), metrics)
 
@@ -80,9 +81,9 @@ def _largest(reference: Curve, curve: Curve) -> Mapping[str, float]:
 
 
 def as_lists(curve: Curve, digits: int) -> dict[str, Any]:
-    """A curve as plain data, rounded to so many digits."""
+    """A curve as plain data, rounded to so many digits. A metric that is still 0 tells nothing and has no band."""
     lists = {name: [rounded(value, digits) for value in getattr(curve, name)] for name in NUMBERS}
-    return {**lists, "metrics": {key: rounded(value, digits) for key, value in curve.metrics.items()}}
+    return {**lists, "metrics": {key: rounded(value, digits) for key, value in curve.metrics.items() if value}}
 
 
 def rounded(value: float, digits: int) -> float:

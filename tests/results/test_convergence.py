@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,14 @@ def test_a_job_is_judged(
     assert (done.convergence and done.convergence.outcome, summary.verdict(done)) == (outcome, verdict)
     summary.write(done, tmp_path)
     assert summary.read(tmp_path).convergence == done.convergence
+
+
+@pytest.mark.parametrize("size", ["tiny", "full"])
+def test_the_page_names_the_cases_that_have_points(size: str) -> None:
+    page = (CONF.parent / "docs/numerics.md").read_text(encoding="utf-8")
+    (cases,) = re.findall(rf"^\| {size} \| .+ \| (.+) \|$", page, re.MULTILINE)
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (CONF / "convergence").glob("*.yaml")}
+    assert sorted(cases.split(", ")) == sorted(case for case, text in files.items() if f"\n  {size}:\n" in text)
 
 
 @pytest.mark.parametrize("path", sorted((CONF / "convergence").glob("*.yaml")), ids=lambda path: path.stem)
