@@ -99,6 +99,9 @@ def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], o
     """
     path = folder / f"step{step:09d}.dcp"
     partial, partial_hash = path.with_suffix(".partial"), path.with_suffix(".sha256.partial")
+    if ranks.local_rank == 0:
+        shutil.rmtree(partial, ignore_errors=True)  # left by ranks that were killed
+    ranks.wait()
     if ranks.rank == 0:
         partial.mkdir(parents=True)
     ranks.wait()
@@ -122,6 +125,8 @@ def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
     """Give a complete checkpoint its name; then remove all others but the one before it."""
     folder = path.parent
     partial_hash.rename(hash_file(path))  # first: a checkpoint always has its hash
+    if path.is_dir():
+        shutil.rmtree(path)  # a damaged one: the training went on from the one before
     partial.rename(path)
     _sync_folder(folder)
     kept = {path, *_checkpoints(folder)[-KEPT:]}

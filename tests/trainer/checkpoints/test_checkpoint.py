@@ -142,6 +142,19 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_a_damaged_folder_is_replaced(tmp_path: Path) -> None:
+    """A training that went on from the checkpoint before comes to the same step again."""
+
+    def save_part() -> None:
+        checkpoints.save_folder(tmp_path, 4, ALONE, lambda path: (path / "part").write_bytes(b"weights"))
+
+    save_part()
+    path = tmp_path / "step000000004.dcp"
+    cut(path / "part")
+    save_part()
+    assert checkpoints.newest_intact(tmp_path, ALONE) == (path, ())
+
+
 def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
