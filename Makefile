@@ -121,7 +121,7 @@ packages:  ## what `make check`, the tests of clusters and of the report page ne
 	apt-get update -q
 	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
 	    python3-venv docker.io openssh-server openssh-client openssl iproute2 iptables gcc libc6-dev chromium shellcheck \
-	    munge slurmctld slurmd slurm-client procps strace zstd
+	    munge slurmctld slurmd slurm-client procps strace zstd mmdebstrap
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }
