@@ -140,8 +140,9 @@ class Settings:
     float8_modules: str | None = setting(
         "class path; linear layers in its modules multiply in float8; null: none", default=None
     )
-    float8_recipe: Literal["tensorwise", "rowwise"] = setting(
-        "one scale per tensor or per row: tensorwise | rowwise", default="tensorwise"
+    float8_recipe: Literal["tensorwise", "tensorwise_gathered", "rowwise"] = setting(
+        "one scale per tensor or per row: tensorwise | tensorwise_gathered | rowwise",
+        default="tensorwise",
     )
     clip_grad: Positive | None = setting("maximum global gradient norm", default=None)
     compile: bool = setting("true: compile the network", default=False)

@@ -81,6 +81,7 @@ def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
             check_experts(mesh, config["network"], where)
             check_pipeline(mesh, arguments, config, where)
     _check_adapter(config, mesh, where)
+    _check_float8(config, target, mesh, where)
     if mesh.tp > 1 and ARGUMENTS.get(target) is Sharding:
         _check_division(config, mesh, where)
     mesh.check_global_batch(config, where)
@@ -107,6 +108,22 @@ def _check_adapter(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:
             key="ema.decay",
             given=config["ema"]["decay"],
             allowed="null with adapter.modules",
+        )
+
+
+def _check_float8(config: Mapping[str, Any], target: str, mesh: Mesh, where: Where) -> None:
+    """Refuse weights that are gathered in float8 where no rank gathers whole layers."""
+    key, recipe = "float8_recipe", config["float8_recipe"]
+    if recipe != "tensorwise_gathered" or config["float8_modules"] is None:
+        return
+    divided = [side for side, size in vars(mesh).items() if size > 1 and side not in DATA_SIDES]
+    if ARGUMENTS.get(target) is not Sharding or divided:
+        raise ConfigError(
+            "only Sharded, over dp_replicate and dp_shard, gathers weights in float8",
+            where=where(key),
+            key=key,
+            given=" with ".join((recipe, *divided)) if divided else f"{recipe} with {target}",
+            allowed="tensorwise, rowwise",
         )
 
 

@@ -16,7 +16,8 @@ def multiply_in_float8(modules: list[Any], recipe: str, device: torch.device) ->
     """Let the linear layers within some modules multiply in float8. A CPU emulates it.
 
     Args:
-        recipe: "tensorwise", a scale for each tensor; or "rowwise", a scale for each row: more exact and slower.
+        recipe: "tensorwise", a scale for each tensor; "tensorwise_gathered": so that ranks of FSDP2 gather the weights
+            in float8; or "rowwise", a scale for each row: more exact and slower.
 
     Raises:
         ConfigError: torchao is not installed.
@@ -31,6 +32,8 @@ def multiply_in_float8(modules: list[Any], recipe: str, device: torch.device) ->
             given=str(error),
             advice="pip install 'flagperf[float8]' there, or set it to null",
         ) from None
-    config = replace(Float8LinearConfig.from_recipe_name(recipe), emulate=device.type == "cpu")
+    name, _, gathered = recipe.partition("_")
+    changes = {"emulate": device.type == "cpu", "enable_fsdp_float8_all_gather": bool(gathered)}
+    config = replace(Float8LinearConfig.from_recipe_name(name), **changes)
     for module in modules:
         convert_to_float8_training(module, config=config)

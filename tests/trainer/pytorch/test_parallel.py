@@ -336,6 +336,44 @@ def refused(config: Mapping[str, Any], folder: Path) -> list[str]:
     return ["it trained"]
 
 
+# ---------------------------------------------------------------- float8
+
+
+def train_in_float8(folder: Path) -> list[tuple[list[str], list[float], list[float]]]:
+    """A training, and both halves of one that gathers weights in float8: formats of received parts, losses, norms."""
+    from torchao.float8.fsdp_utils import WeightWithDynamicFloat8CastTensor as Weight
+
+    received: list[str] = []
+    combine = Weight.fsdp_post_all_gather
+
+    def noted(weight: Any, parts: Any, *others: Any, **options: Any) -> Any:
+        received.append(str(parts[0].dtype))
+        return combine(weight, parts, *others, **options)
+
+    Weight.fsdp_post_all_gather = noted
+    os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
+    block, half = "transformers.models.llama.modeling_llama.LlamaDecoderLayer", STEPS // 2
+    told = []
+    for changes in ({}, {"max_steps": half, "checkpoint_freq": half}, {"resume": saved}):
+        recipe = "tensorwise_gathered" if changes else "tensorwise"
+        config = configuration(sharded(dp_shard=2), 2, float8_modules=block, float8_recipe=recipe, **changes)
+        trained = train(config, folder)
+        told.append((sorted(set(received)), trained.losses, trained.norms))
+    return told
+
+
+@pytest.mark.slow
+def test_weights_are_gathered_in_float8(tmp_path: Path) -> None:
+    """The numbers are those of weights that are rounded behind the all-gather, also after a resume."""
+    pytest.importorskip("torchao", reason="no torchao here")
+    half = STEPS // 2
+    for plain, first, second in toy.fork_ranks(train_in_float8, tmp_path):
+        assert [formats for formats, _, _ in (plain, first, second)] == [[], *[["torch.float8_e4m3fn"]] * 2]
+        for whole, early, later in zip(plain[1:], first[1:], second[1:], strict=True):
+            assert early == pytest.approx(whole[:half], rel=EQUAL)
+            assert later == pytest.approx(whole[half:], rel=EQUAL)
+
+
 # ---------------------------------------------------------------- communication
 
 
