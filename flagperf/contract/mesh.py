@@ -114,9 +114,13 @@ class Mesh:
 
     def groups(self, side: str) -> list[list[int]]:
         """The ranks in groups that share along a side."""
-        step, length = self.stride(side), getattr(self, side)
-        firsts = [rank for rank in range(self.size) if self.position(rank, side) == 0]
-        return [[first + number * step for number in range(length)] for first in firsts]
+        return [self.group(rank, side) for rank in range(self.size) if self.position(rank, side) == 0]
+
+    def group(self, rank: int, side: str) -> list[int]:
+        """The ranks that share along a side with a rank."""
+        step = self.stride(side)
+        first = rank - self.position(rank, side) * step
+        return [first + number * step for number in range(getattr(self, side))]
 
     def check_global_batch(self, config: Mapping[str, Any], where: Callable[[str], str]) -> None:
         """Refuse settings that do not give the `global_batch_size` of the case, where it has one.

@@ -9,7 +9,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Callable, Literal
 
 from flagperf.errors import ConfigError
 
@@ -107,8 +107,24 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class PipelineRank:
+    """What a rank of a pipeline does in an optimizer step."""
+
+    position: int  # along pp
+    alike: int  # ranks along pp that do the same, this one included
+    passes: int  # micro batches x stages of the rank
+    memory: MemoryPeak
+    operators: tuple[OperatorCount, ...]
+    collectives: tuple[Collective, ...]
+
+
+@dataclass(frozen=True)
 class Trace:
-    """One optimizer step of one rank."""
+    """One optimizer step of one rank.
+
+    Of the ranks of a pipeline: the operators and collectives of the rank that computes most, and the memory of the rank
+    that holds most.
+    """
 
     case: TracedCase
     samples: int  # of one rank in the step
@@ -116,12 +132,24 @@ class Trace:
     operators: tuple[OperatorCount, ...]
     collectives: tuple[Collective, ...] = ()
     notes: tuple[str, ...] = ()  # what to know about the counts, one sentence each
+    pipeline: tuple[PipelineRank, ...] = ()  # from the first rank along pp to the last; empty without a pipeline
     schema: int = SCHEMA
 
     @property
     def operations(self) -> float:
-        """Floating-point operations of the step."""
-        return sum(operator.operations for operator in self.operators)
+        """Floating-point operations of the step, of the average rank."""
+        return self._of_average_rank(lambda operator: operator.operations)
+
+    @property
+    def moved(self) -> float:
+        """Bytes that the operators of the step read and write, of the average rank."""
+        return self._of_average_rank(lambda operator: operator.read + operator.written)
+
+    def _of_average_rank(self, count: Callable[[OperatorCount], float]) -> float:
+        if not self.pipeline:
+            return float(sum(map(count, self.operators)))
+        total = sum(rank.alike * sum(map(count, rank.operators)) for rank in self.pipeline)
+        return total / sum(rank.alike for rank in self.pipeline)
 
 
 def to_json(trace: Trace) -> str:
@@ -147,13 +175,20 @@ def from_json(text: str, where: str) -> Trace:
         return Trace(
             case=TracedCase(**content["case"]),
             samples=content["samples"],
-            memory=MemoryPeak(**content["memory"]),
-            operators=tuple(map(_operator_count, content["operators"])),
-            collectives=tuple(Collective(**each) for each in content["collectives"]),
             notes=tuple(content["notes"]),
+            pipeline=tuple(PipelineRank(**{**rank, **_counts(rank)}) for rank in content.get("pipeline", ())),
+            **_counts(content),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError("this is no trace", where=where, advice=f"{type(error).__name__}: {error}") from error
+
+
+def _counts(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "memory": MemoryPeak(**content["memory"]),
+        "operators": tuple(map(_operator_count, content["operators"])),
+        "collectives": tuple(Collective(**each) for each in content["collectives"]),
+    }
 
 
 def _operator_count(each: Mapping[str, Any]) -> OperatorCount:

@@ -27,7 +27,8 @@ from flagperf.contract.trace import Collective
 
 PROBE = "the probe of this job"
 PASSES = {"all_reduce": 2}
-WHOLE = ("broadcast", "reduce", "send", "recv")  # each rank has the whole message
+WHOLE = ("broadcast", "reduce", "send")  # each rank has the whole message
+PAIRS = ("send", "recv")  # between two neighbours of a group
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,11 @@ def group_of(ranks: int, stride: int, links: LinkFigures) -> Group:
 
 
 def seconds(collective: Collective, group: Group, links: LinkFigures) -> float:
-    """The seconds of all calls of a collective in a step. The links have all that the group needs."""
-    if group.ranks < 2:
+    """The seconds of all calls of a collective in a step. The links have all that the group needs.
+
+    Links work in both directions at once, and a rank of a pipeline receives as much as it sends: the sending counts.
+    """
+    if group.ranks < 2 or collective.kind == "recv":
         return 0.0
     size, passes = collective.bytes, PASSES.get(collective.kind, 1)
     inside, between = _shares(collective.kind, group)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flagperf.contract.fabric import Curve
 from flagperf.contract.mesh import SIDES, Mesh
 from flagperf.contract.records import ProbedDevice
-from flagperf.contract.trace import Collective, Trace
+from flagperf.contract.trace import Collective, PipelineRank, Trace
 from flagperf.predict import links, speeds
 from flagperf.predict.links import Group, LinkFigures
 from flagperf.predict.roofline import LINKS, ClassTime, class_times
 from flagperf.predict.speeds import Speeds
 
 COMMUNICATION = "communication"
+PIPELINE, STAGES = "pipeline bubble", "other stages"
 WAITED_FOR = ("tp", "cp", "ep")  # sides whose collectives a layer waits for: they cannot go on beside its computation
 
 
@@ -28,18 +29,28 @@ class StepTimes:
     samples: int  # of the whole job in the step
     waited: float  # collectives that nothing can go on beside
     overlapped: float  # those that may go on beside the computation
+    eager_bubble: float = 0.0  # in which this rank of a pipeline waits for the others
+    fused_bubble: float = 0.0
+
+    def busy(self, *, fused: bool) -> float:
+        """Seconds of the operators, and of the collectives that nothing can go on beside."""
+        return sum(time.seconds for time in (self.fused if fused else self.eager)) + self.waited
+
+    def bubble(self, *, fused: bool) -> float:
+        """Seconds in which this rank of a pipeline waits for the others."""
+        return self.fused_bubble if fused else self.eager_bubble
 
     def at_least(self, *, fused: bool, overlap: bool) -> float:
         """Seconds of a step, with or without fused operators and communication beside computation."""
-        computing = sum(time.seconds for time in (self.fused if fused else self.eager)) + self.waited
+        computing = self.busy(fused=fused) + self.bubble(fused=fused)
         return max(computing, self.waited + self.overlapped) if overlap else computing + self.overlapped
 
     def classes(self, *, fused: bool) -> tuple[ClassTime, ...]:
-        """The classes with the communication that is not hidden at best, the longest first."""
-        classes = self.fused if fused else self.eager
-        left = self.at_least(fused=fused, overlap=True) - sum(time.seconds for time in classes)
-        if left > 1e-12:
-            classes = (*classes, ClassTime(COMMUNICATION, left, LINKS))
+        """The classes with the communication that is not hidden at best and the bubble, the longest first."""
+        classes, bubble = self.fused if fused else self.eager, self.bubble(fused=fused)
+        left = self.at_least(fused=fused, overlap=True) - bubble - sum(time.seconds for time in classes)
+        others = ClassTime(COMMUNICATION, left, LINKS), ClassTime(PIPELINE, bubble, STAGES)
+        classes = (*classes, *(time for time in others if time.seconds > 1e-12))
         return tuple(sorted(classes, key=lambda time: -time.seconds))
 
 
@@ -72,7 +83,8 @@ def figures_of(config: Mapping[str, Any], probe: Sequence[ProbedDevice] = (), cu
 
 def missing(trace: Trace, mesh: Mesh, figures: Figures) -> tuple[str, ...]:
     """Figures of the product without which there are no times of this step."""
-    groups = [_group(collective, mesh, figures.links) for collective in trace.collectives]
+    sent = [*trace.collectives, *(collective for rank in trace.pipeline for collective in rank.collectives)]
+    groups = [_group(collective, mesh, figures.links) for collective in sent]
     return (*figures.speeds.missing, *figures.links.missing(groups))
 
 
@@ -89,14 +101,45 @@ def job_times(trace: Trace, config: Mapping[str, Any], figures: Figures) -> Step
 
 def step_times(trace: Trace, mesh: Mesh, figures: Figures) -> StepTimes:
     """The least times of a step on a product that has all figures: `missing` is empty."""
+    times = _times(trace, mesh, figures, trace.samples * mesh.data_ranks)
+    if not trace.pipeline:
+        return times
+    eager, fused = (
+        _pipeline(trace.pipeline, mesh, figures, fused=fused) - times.busy(fused=fused) for fused in (False, True)
+    )
+    return replace(times, eager_bubble=eager, fused_bubble=fused)
+
+
+def _times(counts: Trace | PipelineRank, mesh: Mesh, figures: Figures, samples: int = 0) -> StepTimes:
+    """The least times of a step in which the rank waits for no other stage."""
     talk = {True: 0.0, False: 0.0}
-    for collective in trace.collectives:
+    for collective in counts.collectives:
         group = _group(collective, mesh, figures.links)
         talk[collective.side in WAITED_FOR] += links.seconds(collective, group, figures.links)
-    eager, fused = (class_times(trace.operators, figures.speeds, fused=fused) for fused in (False, True))
-    return StepTimes(eager, fused, trace.samples * mesh.data_ranks, talk[True], talk[False])
+    eager, fused = (class_times(counts.operators, figures.speeds, fused=fused) for fused in (False, True))
+    return StepTimes(eager, fused, samples, talk[True], talk[False])
+
+
+def _pipeline(ranks: Sequence[PipelineRank], mesh: Mesh, figures: Figures, *, fused: bool) -> float:
+    """The least seconds of a step of a pipeline.
+
+    It is as long as the work of each rank. The last rank begins when a micro batch has passed all ranks before it, and
+    the step ends when the gradients of a micro batch have passed the same ranks: each of them computes one pass alone.
+    With ranks that work equally long, this is the bubble of flagperf/contract/pipeline.py.
+    """
+    busy = [_times(rank, mesh, figures).busy(fused=fused) for rank in ranks]
+    alone = [rank.alike * _times(_passes(rank), mesh, figures).busy(fused=fused) / rank.passes for rank in ranks[:-1]]
+    return max(*busy, busy[-1] + sum(alone))
+
+
+def _passes(rank: PipelineRank) -> PipelineRank:
+    """The forward and backward passes alone."""
+    operators = tuple(operator for operator in rank.operators if operator.phase != "optimizer")
+    collectives = tuple(collective for collective in rank.collectives if collective.phase != "optimizer")
+    return replace(rank, operators=operators, collectives=collectives)
 
 
 def _group(collective: Collective, mesh: Mesh, figures: LinkFigures) -> Group:
     first = collective.side.split(" x ")[-1]  # of several sides, the one whose ranks are neighbours
-    return links.group_of(collective.group, mesh.stride(first) if first in SIDES else 1, figures)
+    ranks = 2 if collective.kind in links.PAIRS else collective.group
+    return links.group_of(ranks, mesh.stride(first) if first in SIDES else 1, figures)

@@ -42,7 +42,7 @@ def achievable(
         source=figures.speeds.source,
         missing=missing(trace, mesh, figures),
         operations=trace.operations,
-        moved=float(sum(operator.read + operator.written for operator in trace.operators)),
+        moved=trace.moved,
     )
     if not missing(trace, mesh, sheet):
         allowed = replace(allowed, bound=units / step_times(trace, mesh, sheet).at_least(fused=True, overlap=True))

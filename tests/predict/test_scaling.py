@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from flagperf.contract.mesh import Mesh
-from flagperf.contract.trace import Collective, MemoryPeak, OperatorCount, Trace, TracedCase
+from flagperf.contract.pipeline import bubble
+from flagperf.contract.trace import Collective, MemoryPeak, OperatorCount, PipelineRank, Trace, TracedCase
 from flagperf.predict.scaling import candidates, scale_of
-from flagperf.predict.times import figures_of
+from flagperf.predict.times import figures_of, step_times
 from flagperf.report.prediction import conclusions, prediction_page, scale_rows, time_lines
 
 CASE = TracedCase("x", "full", "amp_bf16", 1, 1, None, "sharded", {}, None, None, "shapes", {}, "")
@@ -99,3 +100,28 @@ def test_sentences() -> None:
 )
 def test_candidates(nnodes: int, meshes: list[Mesh]) -> None:
     assert list(candidates(nnodes, 8, tps=(1, 2))) == meshes
+
+
+@pytest.mark.parametrize(
+    ("last", "least"),
+    [
+        pytest.param(1.0, 1 / (1 - bubble(4, 2, 8)), id="equal ranks"),
+        pytest.param(2.0, 2 + 3 / 16, id="the last rank computes most"),
+        pytest.param(0.5, 1.0, id="the first rank computes most"),
+    ],
+)
+def test_pipeline(last: float, least: float) -> None:
+    """Three ranks compute for 1 s, the last of four for another time, in two stages and eight micro batches."""
+    ranks = [
+        PipelineRank(
+            position, alike, 16, TRACE.memory, (replace(TRACE.operators[0], operations=seconds * 1e12, calls=16),), ()
+        )
+        for position, alike, seconds in ((0, 1, 1.0), (1, 2, 1.0), (3, 1, last))
+    ]
+    most = max(ranks, key=lambda rank: rank.operators[0].operations)
+    trace = Trace(CASE, 1, TRACE.memory, most.operators, pipeline=tuple(ranks))
+    times = step_times(trace, Mesh(pp=4), figures_of(config(1)))
+    assert (times.at_least(fused=True, overlap=True), trace.operations) == pytest.approx((least, (3 + last) / 4 * 1e12))
+    named = {time.operator_class: time.seconds for time in times.classes(fused=True)}
+    waits = {"pipeline bubble": pytest.approx(least - max(1.0, last))} if least > max(1.0, last) else {}
+    assert named == {"matmul": pytest.approx(max(1.0, last)), **waits}

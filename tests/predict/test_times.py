@@ -21,6 +21,9 @@ LINKS = LinkFigures(100e9, 10e9, 1e-6, 5e-6, devices=8, source="test")
         pytest.param("all_reduce", Group(16, 8), 2 * (max(7 / 8 * 0.01, 0.1 / 16) + 8e-6), id="two nodes"),
         pytest.param("all_to_all", Group(16, 8), 8 / 16 * 0.1 + 8e-6, id="all-to-all over two nodes"),
         pytest.param("broadcast", Group(4, 4), 0.01 + 2e-6, id="broadcast"),
+        pytest.param("send", Group(2, 2), 0.01 + 1e-6, id="to a neighbour in the node"),
+        pytest.param("send", Group(2, 1), 0.1 + 5e-6, id="to a neighbour in another node"),
+        pytest.param("recv", Group(2, 1), 0.0, id="what the neighbour sends"),
         pytest.param("all_reduce", Group(1, 1), 0.0, id="alone"),
     ],
 )

@@ -20,10 +20,20 @@ KINDS = {  # operator of the profile → collective operation
     "c10d::_allgather_base_": "all_gather",
     "c10d::allgather_into_tensor_coalesced_": "all_gather",
     "c10d::_reduce_scatter_base_": "reduce_scatter",
+    "c10d::send": "send",
+    "c10d::recv_": "recv",
+    "c10d::broadcast_": "broadcast",
 }
 FLOAT = 4  # bytes: these cases train in fp32
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHARDED = ("model=llama3_8b", "division=open", "global_batch_size=null", "gradient_accumulation_steps=1")
+STAGES = (
+    "model=llama3_8b",
+    "division=open",
+    "global_batch_size=null",
+    "gradient_accumulation_steps=4",
+    "parallel.mesh.pp=2",
+)
 FOUR = ("nproc=4", "oversubscribe=true")
 
 Messages = dict[str, tuple[int, int]]  # collective operation → calls and bytes of a step
@@ -44,14 +54,15 @@ def noted(path: Path) -> Messages:
 def numbers(shape: Any) -> int:
     """Numbers in a tensor of this shape, or in a list of tensors; 0: the argument is no tensor."""
     if shape and isinstance(shape[0], list):
-        return sum(map(numbers, shape))
+        return sum(numbers(inner) if inner else 1 for inner in shape)  # []: a tensor of one number
     return math.prod(shape) if shape else 0
 
 
 def predicted(path: Path) -> Messages:
-    """The messages of the traced step of a configuration."""
+    """The messages of the traced step of a configuration, of the first rank: the profiled one."""
     sent = defaultdict[str, list[tuple[int, int]]](list)
-    for collective in trace(yaml.safe_load(path.read_text(encoding="utf-8")), "", {}).collectives:
+    traced = trace(yaml.safe_load(path.read_text(encoding="utf-8")), "", {})
+    for collective in (traced.pipeline or (traced,))[0].collectives:
         sent[collective.kind].append((collective.calls, collective.bytes))
     return {kind: (sum(calls for calls, _ in each), sum(size for _, size in each)) for kind, each in sent.items()}
 
@@ -66,6 +77,11 @@ def predicted(path: Path) -> Messages:
             (*SHARDED, *FOUR, "parallel.mesh.dp_replicate=2", "parallel.mesh.dp_shard=2"), id="two divided copies"
         ),
         pytest.param((*SHARDED, *FOUR, "parallel.mesh.dp_shard=2", "parallel.mesh.tp=2"), id="tensor parallelism"),
+        pytest.param((*STAGES, *FOUR, "parallel.mesh.dp_shard=2"), id="pipeline of divided stages"),
+        pytest.param(
+            (*STAGES, *FOUR, "parallel.mesh.tp=2", "parallel.stages=2", "network.config.num_hidden_layers=4"),
+            id="interleaved pipeline with tensor parallelism",
+        ),
     ],
 )
 def test_ranks_send_what_the_trace_counts(words: tuple[str, ...], tmp_path: Path) -> None:

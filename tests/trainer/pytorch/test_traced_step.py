@@ -40,6 +40,11 @@ def config_of(*overrides: str):
             id="with tensor parallelism",
             marks=pytest.mark.slow,
         ),
+        pytest.param(
+            ("nproc=2", "parallel.mesh.pp=2", "gradient_accumulation_steps=5"),
+            id="a pipeline of five and four blocks",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_few_blocks_stand_for_all(overrides, monkeypatch):

@@ -63,7 +63,10 @@ class Pipeline:
         """Forward and backward passes of all micro batches, the same number in each step. Returns their losses."""
         for stage in self.stages.values():
             stage.batches, stage.loss = batches, loss
-        self._schedule = self._schedule or self._made_schedule(len(batches), device)
+        if self._schedule is None:
+            from torch.distributed.pipelining import PipelineStage
+
+            self.run_by(PipelineStage, len(batches), device)
         numbers, losses = torch.arange(len(batches)), list[Tensor]()
         first = (numbers,) if 0 in self.stages else ()
         target = numbers if self.count - 1 in self.stages else None
@@ -72,15 +75,20 @@ class Pipeline:
         distributed.broadcast(told, self._global_rank(self.count - 1), group=self.group)
         return list(told)
 
-    def _made_schedule(self, micro_batches: int, device: torch.device) -> Any:
-        from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
+    def run_by(self, kind: Callable[..., Any], micro_batches: int, device: torch.device) -> None:
+        """Let a schedule run the stages of this rank.
 
-        stages: list[Any] = [
-            PipelineStage(stage, number, self.count, device, group=self.group) for number, stage in self.stages.items()
-        ]
+        Args:
+            kind: the class of torch for a stage, or a subclass.
+            micro_batches: of each step.
+        """
+        from torch.distributed.pipelining import Schedule1F1B, ScheduleInterleaved1F1B
+
+        stages = [kind(stage, number, self.count, device, group=self.group) for number, stage in self.stages.items()]
         if len(stages) == 1:
-            return Schedule1F1B(stages[0], micro_batches, loss_fn=_loss)
-        return ScheduleInterleaved1F1B(stages, micro_batches, loss_fn=_loss)
+            self._schedule = Schedule1F1B(stages[0], micro_batches, loss_fn=_loss)
+        else:
+            self._schedule = ScheduleInterleaved1F1B(stages, micro_batches, loss_fn=_loss)
 
     # ---------------------------------------------------------------- an evaluation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -30,11 +31,18 @@ def equal_blocks(network: nn.Module) -> Equal | None:
     return max(long, key=_parameters, default=None)
 
 
-def keep(network: nn.Module, number: int) -> None:
-    """Leave so many blocks of the network's equal blocks: the first ones and the last."""
+def keep(network: nn.Module, number: int, stages: Sequence[int] = ()) -> None:
+    """Leave so many blocks of the network's equal blocks: the first ones and the last.
+
+    Args:
+        stages: of a pipeline: their numbers of equal blocks. So many blocks of each stage are left.
+    """
     equal = equal_blocks(network)
     assert equal is not None, "the network has equal blocks"
-    del equal.blocks[equal.first + number - 1 : equal.first + equal.number - 1]
+    end = equal.first + equal.number
+    for blocks in reversed(stages or (equal.number,)):
+        first, end = end - blocks, end - blocks
+        del equal.blocks[first + number - 1 : first + blocks - 1]
 
 
 def _alike(blocks: Any) -> list[Equal]:

@@ -64,8 +64,9 @@ def group_of(tree: Any) -> list[int]:
 def side_of(ranks: list[int], mesh: Mesh) -> str:
     """The sides of the mesh that a group spans: "dp_shard", "dp_replicate x dp_shard"."""
     wide = [side for side in SIDES if getattr(mesh, side) > 1]
-    for side in wide:
-        if mesh.groups(side)[0] == ranks:
+    groups = {side: mesh.group(ranks[0], side) for side in wide}
+    for side, group in groups.items():
+        if group == ranks:
             return side
-    spanned = [side for side in wide if set(mesh.groups(side)[0]) <= set(ranks)]
+    spanned = [side for side, group in groups.items() if set(group) <= set(ranks)]
     return " x ".join(spanned or wide)

@@ -10,6 +10,10 @@ from flagperf.contract.trace import KINDS
 from flagperf.trainer.pytorch.trace.counts import NO_CALL, Counts, Row, RowKey, Sent
 from flagperf.trainer.pytorch.trace.memory import Bytes
 
+FEW = (2, 3)  # blocks or micro steps that stand for more of them
+SAMPLES = (1, 2)  # likewise, where values decide shapes
+LENGTHS = (16, 32)  # likewise, of samples whose parts cost the same
+
 Key = TypeVar("Key")
 Sum = TypeVar("Sum", Row, Sent)
 

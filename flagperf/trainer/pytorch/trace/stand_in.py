@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,9 @@ CPU = torch.device("cpu")
 META = torch.device("meta")
 
 
-def world_of(config: Mapping[str, Any]) -> World:
-    """The first rank of the job."""
-    return World(0, config["nnodes"] * config["nproc"], 0, config["nproc"])
+def world_of(config: Mapping[str, Any], rank: int = 0) -> World:
+    """A rank of the job."""
+    return World(rank, config["nnodes"] * config["nproc"], rank % config["nproc"], config["nproc"])
 
 
 @contextmanager
@@ -34,11 +34,20 @@ def process_group(world: World, needed: bool) -> Iterator[None]:
         return
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    distributed.init_process_group("fake", rank=0, world_size=world.size, store=FakeStore())
+    distributed.init_process_group("fake", rank=world.rank, world_size=world.size, store=FakeStore())
     try:
         yield
     finally:
         distributed.destroy_process_group()
+        _forget_groups()
+
+
+def _forget_groups() -> None:
+    """Clear the caches of DTensor: the meshes in them name process groups that the next trace does not have."""
+    with suppress(ImportError):  # an older torch has no such function, and no pipeline
+        from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+
+        _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
 
 
 def settings_of(config: Mapping[str, Any]) -> Settings:
@@ -65,7 +74,9 @@ def part_of_rank(network: nn.Module, strategy: Strategy, mode: FakeTensorMode) -
                 for name, tensor in tensors.items():
                     if tensor is not None:
                         tensors[name] = made.setdefault(id(tensor), _like(tensor))  # type: ignore[assignment]
-        _tell_fsdp(network)
+        pipeline = strategy.pipeline(network)
+        for root in [network] if pipeline is None else pipeline.stages.values():
+            _tell_fsdp(root)
     return network
 
 

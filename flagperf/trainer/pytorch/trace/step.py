@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,13 @@ from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.synthetic import HELD
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.as_on_device import AsOnDevice, recompute_as_on_device
+from flagperf.trainer.pytorch.trace.memory import Memory
 from flagperf.trainer.pytorch.trace.propagation import shapes_unseen
 from flagperf.trainer.pytorch.trace.stand_in import CPU
 from flagperf.trainer.pytorch.trace.tally import Tally
+
+if TYPE_CHECKING:
+    from flagperf.trainer.pytorch.trace.pipeline import Form
 
 
 class Step:
@@ -32,6 +36,8 @@ class Step:
         mode: in which tensors have no values; None: they have.
         batch: as the task's data set gives it.
         names: of the network's modules.
+        form: of the tensor that stages of a pipeline pass on; None: the network has one stage, or this rank has the
+            first stage, and `run` sets the form.
     """
 
     def __init__(
@@ -43,9 +49,11 @@ class Step:
         mode: FakeTensorMode | None,
         batch: Any,
         names: Mapping[nn.Module, str],
+        form: Form | None = None,
     ) -> None:
         self.config, self.settings, self.strategy, self.task = config, strategy.settings, strategy, task
         self.network, self.mode, self.batch, self.names = network.train(), mode, batch, names
+        self.form, self.pipeline = form, strategy.pipeline(network)
         self.on_device = config["vendor"]["device"] != "cpu"
 
     def run(self, tally: Tally) -> None:
@@ -74,6 +82,8 @@ class Step:
                 fused = {*self.settings.attention_kernels} != {"math"}
                 recompute_as_on_device(self.network, fused=fused)
                 stack.enter_context(AsOnDevice(fused=fused))
+            if self.pipeline is not None and 0 in self.pipeline.stages:
+                self.form = self._form(precision, batches[0])
             tally.counting = True
             self._step(tally, precision, optimizer, model, batches)
 
@@ -98,11 +108,29 @@ class Step:
         optimizer.zero_grad()
         return optimizer
 
+    def _form(self, precision: Precision, batch: Any) -> Form:
+        from flagperf.trainer.pytorch.trace.pipeline import form_between
+
+        return form_between(self.strategy, self.pipeline.stages[0], batch, precision.cast(self.task.loss))
+
     def _step(self, tally: Tally, precision: Precision, optimizer: Optimizer, model: nn.Module, batches: Any) -> None:
-        memory, loss_of = tally.memory, precision.cast(self.task.loss)
-        limit = self.settings.clip_grad
+        memory, limit = tally.memory, self.settings.clip_grad
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        micro_steps = len(batches)
+        if self.pipeline is None:
+            self._micro_steps(memory, precision, model, batches)
+        else:
+            from flagperf.trainer.pytorch.trace.pipeline import run_pipeline
+
+            loss_of = precision.cast(self.task.loss)
+            assert self.form is not None, "the first stage is traced before others"
+            run_pipeline(self.strategy, self.pipeline, batches, loss_of, memory, self.form)
+        memory.phase, memory.module = "optimizer", ""
+        clip = None if limit is None else partial(self.strategy.clip, parameters, limit)
+        precision.step(optimizer, clip)
+        optimizer.zero_grad()
+
+    def _micro_steps(self, memory: Memory, precision: Precision, model: nn.Module, batches: Any) -> None:
+        loss_of, micro_steps = precision.cast(self.task.loss), len(batches)
         for number, batch in enumerate(batches, 1):
             memory.mark(batch, "activations")
             memory.phase = "forward"
@@ -114,10 +142,6 @@ class Step:
                 precision.backward(loss, micro_steps)
             del loss
             memory.mark_living("temporary", "gradients")
-        memory.phase, memory.module = "optimizer", ""
-        clip = None if limit is None else partial(self.strategy.clip, parameters, limit)
-        precision.step(optimizer, clip)
-        optimizer.zero_grad()
 
 
 def _copied(value: Any) -> Any:

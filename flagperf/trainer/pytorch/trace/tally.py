@@ -56,7 +56,7 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         in_place = self.memory.phase == "backward" and name_of(func) in IN_PLACE and not torch.is_grad_enabled()
         (self.memory.see_late if in_place else self.memory.see)(out)
-        if func.namespace in COMMUNICATE:
+        if func.namespace in COMMUNICATE and name_of(func) != "send":  # a stage sends what it keeps as an activation
             buffers = [out, changed(func, args)] if func.namespace == "fsdp" else [args, out]
             self.memory.mark(buffers, "communication", unless=KEPT)
         if self.counting:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
-from flagperf.contract.trace import Collective, MemoryPeak, OperatorCount, Trace, TracedCase
-from flagperf.errors import ConfigError
+from flagperf.contract.trace import Trace
 from flagperf.trainer.pytorch.build import build_network
-from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
+from flagperf.trainer.pytorch.parallel import make_strategy
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace import blocks
 from flagperf.trainer.pytorch.trace.counts import Counts
-from flagperf.trainer.pytorch.trace.linear import along_line
+from flagperf.trainer.pytorch.trace.linear import FEW, LENGTHS, SAMPLES, along_line
+from flagperf.trainer.pytorch.trace.record import Blocks, Counted, record, record_of_pipeline
 from flagperf.trainer.pytorch.trace.stand_in import (
     CPU,
     meta_network,
@@ -32,20 +32,8 @@ from flagperf.trainer.pytorch.trace.stand_in import (
 from flagperf.trainer.pytorch.trace.step import Step
 from flagperf.trainer.pytorch.trace.tally import Tally
 
-FEW = (2, 3)  # blocks or micro steps that stand for more of them
-SAMPLES = (1, 2)  # likewise, where values decide shapes
-LENGTHS = (16, 32)  # likewise, of samples whose parts cost the same
-
-
-@dataclass
-class _Counted:
-    """The counts of the case's step, and how they were made."""
-
-    counts: Counts
-    how: str
-    layers: int | None
-    length: int | None
-    guessed: set[str]
+if TYPE_CHECKING:
+    from flagperf.trainer.pytorch.trace.pipeline import Form, TracedRank
 
 
 def trace(config: Mapping[str, Any], fingerprint: str, versions: Mapping[str, str]) -> Trace:
@@ -57,34 +45,58 @@ def trace(config: Mapping[str, Any], fingerprint: str, versions: Mapping[str, st
     settings, world = settings_of(config), world_of(config)
     strategy = make_strategy(config, settings, world)
     if strategy.mesh.pp > 1:
-        raise ConfigError(
-            "flagperf cannot trace the step of a pipeline yet",
-            key="parallel.mesh.pp",
-            given=strategy.mesh.pp,
-            allowed="1",
-        )
+        return _trace_of_pipeline(config, settings, strategy, fingerprint, versions)
     with process_group(world, world.size > 1 or strategy.needs_group):
         counted = _counted(config, settings, world)
-    return _record(config, settings, strategy, counted, fingerprint, versions)
+    return record(config, settings, strategy, counted, fingerprint, versions)
 
 
-def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Counted:
-    """Counts at the sizes of the case, from traces of fewer blocks and micro steps where these are many."""
+def _trace_of_pipeline(
+    config: Mapping[str, Any], settings: Settings, strategy: Any, fingerprint: str, versions: Mapping[str, str]
+) -> Trace:
+    """The trace of several ranks along `pp`."""
+    from flagperf.trainer.pytorch.trace.pipeline import traced_ranks
+
+    ranks = traced_ranks(meta_network(config, settings, component(config, "task"), world_of(config)), strategy)
+    form, traces = None, []
+    for rank in ranks:
+        world = world_of(config, rank.position * strategy.mesh.stride("pp"))
+        with process_group(world, needed=True):
+            counted = _counted(config, settings, world, rank, form)
+        form = counted.form
+        traces.append(record(config, settings, strategy, counted, fingerprint, versions))
+    return record_of_pipeline(traces, ranks)
+
+
+def _counted(
+    config: Mapping[str, Any],
+    settings: Settings,
+    world: World,
+    rank: TracedRank | None = None,
+    form: Form | None = None,
+) -> Counted:
+    """Counts at the sizes of the case, from traces of fewer blocks and micro steps where these are many.
+
+    Args:
+        rank: of a pipeline.
+        form: of the tensor that its stages pass on; None: the first rank finds it.
+    """
     task: Task = component(config, "task")
-    equal = blocks.equal_blocks(meta_network(config, settings, task, world))
-    layers = None if equal is None or task.values_decide else equal.number
+    few_blocks = None if task.values_decide else _blocks(meta_network(config, settings, task, world), rank)
     guessed: set[str] = set()
 
     def counts(samples: int, micro_steps: int, number: int | None = None, length: int | None = None) -> Counts:
+        nonlocal form
         few = replace(settings, gradient_accumulation_steps=micro_steps)
-        tally = _tally(config, few, world, samples, number, length)
+        stages = few_blocks.stages if few_blocks else ()
+        tally, form = _tally(config, few, world, samples, number, stages, length, form)
         guessed.update(tally.guessed)
         return tally.finish()
 
     def of_all_blocks(samples: int, micro_steps: int) -> Counts:
-        if layers is None:
+        if few_blocks is None:
             return counts(samples, micro_steps)
-        return along_line([counts(samples, micro_steps, number) for number in FEW], FEW, layers)
+        return few_blocks.line([counts(samples, micro_steps, number) for number in FEW])
 
     def of_full_length(samples: int, micro_steps: int) -> Counts:
         if task.full_length is None:
@@ -99,13 +111,26 @@ def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Co
         return along_line(few, SAMPLES, settings.train_batch_size)
 
     def of_all_steps() -> Counts:
-        wanted = settings.gradient_accumulation_steps
-        if wanted <= FEW[1]:
+        wanted, numbers = settings.gradient_accumulation_steps, FEW if rank is None else rank.micro_batches
+        if wanted <= numbers[1]:
             return of_all_samples(wanted)
-        few = [of_all_samples(number) for number in FEW]
-        return replace(along_line(few, FEW, wanted), peaks=few[-1].peaks)  # more micro steps hold no more
+        few = [of_all_samples(number) for number in numbers]
+        line = along_line(few, numbers, wanted)
+        return line if rank else replace(line, peaks=few[-1].peaks)  # more micro steps hold no more
 
-    return _Counted(of_all_steps(), "values" if task.values_decide else "shapes", layers, task.full_length, guessed)
+    made = of_all_steps()
+    return Counted(made, "values" if task.values_decide else "shapes", few_blocks, task.full_length, guessed, form)
+
+
+def _blocks(network: nn.Module, rank: TracedRank | None) -> Blocks | None:
+    """The equal blocks of which few stand for all; None: all are traced. `rank`: of a pipeline."""
+    equal = blocks.equal_blocks(network)
+    if equal is None:
+        return None
+    if rank is None:
+        return Blocks((equal.number,), 1, equal.number)
+    enough = equal.number == sum(rank.blocks) > len(rank.blocks) * FEW[1] and min(rank.blocks) >= FEW[1]
+    return Blocks(rank.blocks, rank.stages, rank.held) if enough else None
 
 
 def _tally(
@@ -114,12 +139,15 @@ def _tally(
     world: World,
     samples: int,
     number: int | None,
+    stages: Sequence[int],
     length: int | None,
-) -> Tally:
-    """One step, of so many samples in a micro step.
+    form: Form | None,
+) -> tuple[Tally, Form | None]:
+    """One step, of so many samples in a micro step. Returns the form that the stages of a pipeline pass on, too.
 
     Args:
-        number: how many of the equal blocks; None: the whole network.
+        number: how many of the equal blocks of each stage; None: the whole network.
+        stages: their numbers of equal blocks.
         length: of the samples; None: that of the case.
     """
     task: Task = component(config, "task")
@@ -131,79 +159,12 @@ def _tally(
         network = meta_network(config, settings, task, world)
     names = {module: name for name, module in network.named_modules()}
     if number is not None:
-        blocks.keep(network, number)
+        blocks.keep(network, number, stages)
     if mode is not None:
         network = part_of_rank(network, strategy, mode)
     with mode or nullcontext():
         batch = task.full_batch(config, samples) if length is None else task.batch_of_length(config, samples, length)
     tally = Tally(strategy.mesh, task.samples(batch) * settings.gradient_accumulation_steps)
-    Step(config, strategy, task, network, mode, batch, names).run(tally)
-    return tally
-
-
-def _record(
-    config: Mapping[str, Any],
-    settings: Settings,
-    strategy: Strategy,
-    counted: _Counted,
-    fingerprint: str,
-    versions: Mapping[str, str],
-) -> Trace:
-    counts = counted.counts
-    (phase, module), peak = max(counts.peaks.items(), key=lambda item: sum(item[1].values()))
-    return Trace(
-        case=TracedCase(
-            case=config["case"],
-            size=config["size"],
-            precision=settings.precision,
-            batch_size=settings.train_batch_size,
-            micro_steps=settings.gradient_accumulation_steps,
-            sequence=config.get("seq_length"),
-            strategy=type(strategy).__name__.lower(),
-            mesh=vars(strategy.mesh),
-            layers_traced=FEW[-1] if counted.layers else None,
-            layers=counted.layers,
-            how=counted.how,
-            versions=versions,
-            fingerprint=fingerprint,
-        ),
-        samples=round(counts.samples),
-        memory=MemoryPeak(**{kind: round(size) for kind, size in peak.items()}, module=module, phase=phase),  # type: ignore[arg-type]
-        operators=tuple(
-            OperatorCount(
-                name,
-                kind,
-                dtype,
-                at,
-                round(row.calls),
-                row.operations,
-                round(row.read),
-                round(row.written),
-                round(row.chain),
-                function,
-                shapes,
-                tuple(json.loads(arguments)),
-            )
-            for (name, kind, dtype, at, *_, (function, shapes, arguments)), row in counts.rows.items()
-            if round(row.calls)
-        ),
-        collectives=tuple(
-            Collective(kind, side, group, dtype, at, round(sent.calls), round(sent.bytes))
-            for (kind, side, group, dtype, at), sent in counts.sent.items()
-        ),
-        notes=tuple(_notes(config, counted)),
-    )
-
-
-def _notes(config: Mapping[str, Any], counted: _Counted) -> list[str]:
-    notes = []
-    if config["compile"]:
-        notes.append("The network is traced without compilation, which needs less memory: an upper bound.")
-    if counted.layers is not None:
-        notes.append(f"{FEW[0]} and {FEW[1]} of {counted.layers} equal blocks were traced; the rest follows on a line.")
-    if counted.how == "values":
-        samples = "1 and 2 samples" + (f" of length {LENGTHS[0]} and {LENGTHS[1]}" if counted.length else "")
-        notes.append(f"Values decide shapes: real steps of {samples} on the CPU; the rest follows on a line.")
-    if counted.guessed - {""}:
-        notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(counted.guessed))}.")
-    return notes
+    step = Step(config, strategy, task, network, mode, batch, names, form)
+    step.run(tally)
+    return tally, step.form
