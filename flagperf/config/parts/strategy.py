@@ -89,7 +89,7 @@ def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
 
 
 def _check_adapter(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:
-    """Refuse adapters where ranks compute parts of layers, and with a moving average of the weights."""
+    """Refuse adapters where ranks compute parts of layers, with a moving average of the weights, and with float8."""
     if not config["adapter"]["modules"]:
         return
     divided = next((side for side, size in vars(mesh).items() if size > 1 and side not in DATA_SIDES), None)
@@ -107,6 +107,14 @@ def _check_adapter(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:
             where=where("ema.decay"),
             key="ema.decay",
             given=config["ema"]["decay"],
+            allowed="null with adapter.modules",
+        )
+    if config["float8_modules"] is not None:  # torchao's layers take the place of those that have adapters
+        raise ConfigError(
+            "layers that multiply in float8 cannot have adapters",
+            where=where("float8_modules"),
+            key="float8_modules",
+            given=config["float8_modules"],
             allowed="null with adapter.modules",
         )
 

@@ -47,6 +47,17 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
             id="sizes that do not fit",
         ),
         pytest.param(
+            ["division=open", "adapter.modules=[query]", "float8_modules=torch.nn.Linear"],
+            lines(
+                "layers that multiply in float8 cannot have adapters",
+                where="command line",
+                key="float8_modules",
+                given="torch.nn.Linear",
+                allowed="null with adapter.modules",
+            ),
+            id="adapters of layers in float8",
+        ),
+        pytest.param(
             ["nproc=4", "float8_recipe=tensorwise_gathered", "float8_modules=torch.nn.Linear"],
             lines(
                 "only Sharded, over dp_replicate and dp_shard, gathers weights in float8",
