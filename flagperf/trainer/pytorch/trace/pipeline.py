@@ -78,9 +78,11 @@ def run_pipeline(strategy: Strategy, pipeline: Pipeline, batches: Any, loss: Los
     """Forward and backward passes of all micro batches of this rank."""
     memory.mark(batches, "activations")
     memory.phase = "forward"
-    pipeline.run_by(partial(TracedStage, memory=memory, form=form), len(batches), CPU)
+    sent: list[Tensor] = []
+    pipeline.run_by(partial(TracedStage, memory=memory, form=form, sent=sent), len(batches), CPU)
     with strategy.computing():
         pipeline.train(batches, loss, CPU)
+    sent.clear()
     memory.mark_living("temporary", "gradients")
 
 
@@ -99,15 +101,38 @@ class TracedStage(PipelineStage):
     """A stage that says where the step is, and knows what it receives without asking another rank."""
 
     def __init__(
-        self, stage: Stage, number: int, count: int, device: torch.device, *, group: Any, memory: Memory, form: Form
+        self,
+        stage: Stage,
+        number: int,
+        count: int,
+        device: torch.device,
+        *,
+        group: Any,
+        memory: Memory,
+        form: Form,
+        sent: list[Tensor],
     ) -> None:
-        received, sent = (form.tensor().requires_grad_() for _ in range(2))
+        received, made = (form.tensor().requires_grad_() for _ in range(2))
         if number == 0:
             received = torch.zeros(1, dtype=torch.int64)  # the number of the micro batch
         if number == count - 1:
-            sent = torch.zeros(1, requires_grad=True)  # the loss
-        super().__init__(stage, number, count, device, received, sent, group=group)
-        self.memory = memory
+            made = torch.zeros(1, requires_grad=True)  # the loss
+        super().__init__(stage, number, count, device, received, made, group=group)
+        self.memory, self.sent = memory, sent
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[Any]:
+        """As the base."""
+        return self._kept(super().get_fwd_send_ops(fwd_chunk_id))
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[Any]:
+        """As the base."""
+        return self._kept(super().get_bwd_send_ops(bwd_chunk_id))
+
+    def _kept(self, operations: list[Any]) -> list[Any]:
+        """The schedule of several stages waits for its messages at the end of a step; until then they hold tensors."""
+        if self.num_stages > self.group_size:
+            self.sent += [operation.tensor for operation in operations]
+        return operations
 
     def forward_one_chunk(
         self, fwd_chunk_id: int, args: Any, kwargs: Any = None, save_forward_output: Any = True
