@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Blocks(NamedTuple):
-    """Equal blocks of a network, of which FEW are traced."""
+    """Equal blocks of a network. The trace has only FEW of them."""
 
     stages: tuple[int, ...]  # blocks of each stage of a pipeline; without one, the network is the only stage
     of_rank: int  # stages of the rank

@@ -123,7 +123,7 @@ def _counted(
 
 
 def _blocks(network: nn.Module, rank: TracedRank | None) -> Blocks | None:
-    """The equal blocks of which few stand for all; None: all are traced. `rank`: of a pipeline."""
+    """The equal blocks, if a few of them stand for all. None: all blocks are traced. `rank`: of a pipeline."""
     equal = blocks.equal_blocks(network)
     if equal is None:
         return None
