@@ -28,7 +28,7 @@ from hosts import IMAGE, Host, TestCluster, image_mounts
 
 PYTORCH = BASELINES["pytorch"]
 BARE = Path(__file__).parent / "bare" / PYTORCH.script
-LIMIT = 1.0  # seconds above the commands by hand
+LIMIT = 2.0  # seconds above the commands by hand; two hosts share the disk and the cores of this machine
 DATA = "/srv/data"  # on the hosts
 PORT = 29512
 ON_LAB = (

@@ -70,6 +70,16 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=features)
         self.events.clear()
         self.call("Page.navigate", url=path.resolve().as_uri() + query)
+        self._wait_for_load()
+
+    def follow(self, element: str) -> None:
+        """Click on an element that leads to another page, given by a JavaScript expression, and wait as `open` does."""
+        self.events.clear()
+        # Later, as the page that answers a call must still be there.
+        self.evaluate(f"void setTimeout(() => {element}.click(), 50)")
+        self._wait_for_load()
+
+    def _wait_for_load(self) -> None:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
         self.settle()

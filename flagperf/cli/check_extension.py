@@ -6,11 +6,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from flagperf.config.compose import compose
 from flagperf.config.rules.extension import KEY, WITHIN, proof_path, replaced
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.regular import yaml_text
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.run.ranks_alone import ask_ranks
@@ -75,7 +74,7 @@ def keep(job: JobConfig, proof: Mapping[str, Any]) -> int:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=120)
+        text = yaml_text(record)
         path.write_text(HEADER.format(job.vendor.name, job.case) + text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the proof cannot be written: {error.strerror}", key=f"{KEY}.folder", given=path) from None

@@ -1,4 +1,4 @@
-"""Reads and writes files in folders that others can write into.
+"""Reads and writes files, also in folders that others can write into.
 
 Only regular files are read, since a pipe or a device never ends. A write replaces a link and does not follow it.
 """
@@ -30,6 +30,14 @@ def read_yaml(path: Path) -> Any:
     import yaml  # heavy, and only some need it
 
     return yaml.load(regular(path).read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def yaml_text(content: object) -> str:
+    """A YAML text of plain data, in the order of its keys, by libyaml where PyYAML has it."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def write_atomically(path: Path, text: str) -> Path:

@@ -6,6 +6,7 @@ The launcher and each rank compute the identity of the code on their own disk, b
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
@@ -20,14 +21,17 @@ NO_CODE = ("cases", "commit.txt", "conf", "docs", "vendors")
 
 
 def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
-    """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder.
+    """The files of a folder that are sent, a folder's own first, by name. `left_out`: names in the folder.
 
     Compiled code is not sent: ranks run the source files (`flagperf.trainer.start.uncached`).
     """
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.is_file() and parts[0] not in left_out and "__pycache__" not in parts and path.suffix != ".pyc":
-            yield path
+    for parent, folders, names in os.walk(folder):  # several times as fast as Path.rglob; each rank waits for it
+        out = {"__pycache__", *left_out} if parent == str(folder) else {"__pycache__"}
+        folders[:] = sorted(name for name in folders if name not in out)
+        for name in sorted(names):
+            path = Path(parent, name)
+            if name not in out and path.suffix != ".pyc" and path.is_file():
+                yield path
 
 
 def package_folder(package: str) -> Path:
@@ -40,10 +44,10 @@ def package_folder(package: str) -> Path:
 
 def identity(folder: Path) -> str:
     """16 hexadecimal digits of a SHA-256 over names and contents of a package's files that are sent."""
-    hasher = hashlib.sha256()
+    hasher, start = hashlib.sha256(), len(f"{folder.as_posix()}/")
     for path in files(folder, NO_CODE):
         content = path.read_bytes()
-        hasher.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        hasher.update(f"{path.as_posix()[start:]}\0{len(content)}\0".encode())
         hasher.update(content)
     return hasher.hexdigest()[:16]
 

@@ -59,7 +59,7 @@ def code_archive(code_dirs: tuple[Path, ...] = ()) -> bytes:
             entry = tarfile.TarInfo(name.as_posix())
             entry.size, entry.mode = len(content), 0o644
             tar.addfile(entry, io.BytesIO(content))
-    return gzip.compress(stream.getvalue(), compresslevel=6, mtime=0)
+    return gzip.compress(stream.getvalue(), compresslevel=4, mtime=0)
 
 
 def _files(code_dirs: tuple[Path, ...]) -> Iterator[tuple[Path, Path]]:

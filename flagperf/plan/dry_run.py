@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import yaml
-
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.mesh import SIDES
+from flagperf.contract.regular import yaml_text
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan
@@ -89,7 +88,7 @@ def _plan_notes(job: JobConfig, plan: Plan) -> list[str]:
 
 def _config_document(plan: Plan) -> str:
     files = " and ".join(sorted({node.config_file for node in plan.nodes}))
-    text = yaml.safe_dump(dict(plan.config), sort_keys=False, allow_unicode=True, width=120)
+    text = yaml_text(dict(plan.config))
     return f"# Effective configuration, which every node gets as {files}:\n{text.rstrip()}"
 
 

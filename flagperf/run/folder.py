@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import yaml
-
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment
-from flagperf.contract.regular import regular
+from flagperf.contract.regular import regular, yaml_text
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
@@ -190,7 +188,7 @@ def _copy_alignment(named: Path, curves: Sequence[str], folder: Path) -> None:
 
 
 def _yaml(content: object, title: str) -> bytes:
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    text = yaml_text(content)
     comment = title.replace("\n", "\n# ")  # a name may have several lines
     return f"{comment}\n{text}".encode()
 

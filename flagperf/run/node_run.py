@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-import yaml
-
 from flagperf.config.parts.data_layout import moved
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.perflog import Event
+from flagperf.contract.regular import yaml_text
 from flagperf.contract.sys_info import CLOCK
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
@@ -144,7 +143,7 @@ class NodeRun:
         source, host_data_dir = self.folder.parent / CONFIG, data_dir_on(self.job, self.node.node)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if host_data_dir != self.job.data_dir and self.node.container is None:
-                yaml.safe_dump(moved(self.plan.config, self.job.data_dir, host_data_dir), file, sort_keys=False)
+                file.write(yaml_text(moved(self.plan.config, self.job.data_dir, host_data_dir)))
                 file.flush()
                 source = Path(file.name)
             await self.transport.put(source, self.node.config_file)

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from flagperf.contract.perflog import PerfLog
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.data.sample_data import ensure_sample_data
 from flagperf.trainer.loop.train import train
@@ -82,7 +81,7 @@ def read_config(argv: list[str]) -> dict[str, Any]:
         raise ConfigError("usage: python -m flagperf.trainer config.yaml", given=" ".join(argv))
     path = Path(argv[0])
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = read_yaml(path)
     except OSError as error:
         raise ConfigError("cannot read the configuration", where=str(path), advice=str(error)) from error
     if not isinstance(config, dict):

@@ -108,8 +108,9 @@ def test_rows_side_by_side(tab: Page, site: Path) -> None:
 def test_the_button_leads_to_the_comparison(tab: Page, site: Path) -> None:
     tab.open(site / "zh/index.html")
     tab.evaluate("document.querySelectorAll('.pick input').forEach((box, row) => (box.checked = row < 2))")
-    tab.evaluate("document.querySelector('.compare button').click()")
-    tab.wait_for("location.pathname.endsWith('/zh/compare.html') && document.querySelector('#beside table') !== null")
+    tab.follow("document.querySelector('.compare button')")
+    assert tab.evaluate("location.pathname").endswith("/zh/compare.html")
+    tab.wait_for("document.querySelector('#beside table') !== null")
 
 
 @pytest.mark.parametrize("width", [1400, 420])

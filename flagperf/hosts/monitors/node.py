@@ -68,7 +68,7 @@ class HostFigures:
         interfaces = [words for words in of_file.get("/proc/net/dev", ()) if words[0] != "lo"]
         if interfaces:  # errors and drops, received and sent: columns 3, 4, 11, 12
             counts["network_errors"] = sum(float(words[column]) for words in interfaces for column in (3, 4, 11, 12))
-        if len(tcp := of_file.get("/proc/net/snmp", [])) == 2:
+        if len(tcp := [words for words in of_file.get("/proc/net/snmp", ()) if words[0] == "Tcp"]) == 2:
             counts["retransmits"] = float(dict(zip(*tcp, strict=True))["RetransSegs"])
         uptime = float(of_file["/proc/uptime"][0][0])
         before, began = self._before, self._uptime

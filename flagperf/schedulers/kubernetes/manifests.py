@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
 from flagperf.config.parts.data_layout import moved
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.regular import yaml_text
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command
@@ -146,7 +145,7 @@ def _config(job: JobConfig, plan: Plan) -> str:
     config = moved(plan.config, job.data_dir, sample) if (sample := sample_dir(job)) else plan.config
     cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
     config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear the caches of its host
-    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
+    return yaml_text(config)
 
 
 def _service(object_name: str, port: int) -> dict[str, Any]:

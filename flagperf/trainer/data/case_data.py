@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flagperf.contract.components import component
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import FlagperfError
 from flagperf.trainer.data.datasets import read_first_samples
 from flagperf.trainer.data.sample_data import write_sample_data
@@ -26,7 +25,7 @@ from flagperf.trainer.start.framework import import_framework
 
 def main(config_file: str, action: str, *paths: str) -> None:
     """Run one of ACTIONS with its paths. Exits with the status of a FlagperfError."""
-    config = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
+    config = read_yaml(Path(config_file))
     logging.basicConfig(level=config["log_level"].upper(), format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     try:
         ACTIONS[action](config, *map(Path, paths))

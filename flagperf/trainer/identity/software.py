@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,18 +78,19 @@ def interpreter() -> dict[str, Any]:
 
 def foreign_modules(plugin: str | None, libraries: Iterable[str]) -> dict[str, dict[str, str]]:
     """File → module and SHA-256, of all foreign modules and loaded libraries of operators."""
-    loaded = ((Path(path).name, Path(path)) for path in sorted(libraries))
+    loaded = ((Path(path).name, path) for path in sorted(libraries))
     known, packages = known_folders(), {folder: installed(folder) for folder in package_folders()}
     packages[sysconfig.get_paths()["purelib"]] |= of_environment()
 
-    def is_known(path: Path) -> bool:
-        folder = next((folder for folder in packages if str(path).startswith(f"{folder}/")), None)
+    def is_known(path: str) -> bool:
+        path = os.path.realpath(path) if "/../" in path else os.path.normpath(path)
+        folder = next((folder for folder in packages if path.startswith(f"{folder}/")), None)
         if folder is None:
-            return str(path).startswith(known)
-        return path.relative_to(folder).parts[0].split(".")[0] in packages[folder]
+            return path.startswith(known)
+        return re.split("[/.]", path[len(folder) + 1 :], maxsplit=1)[0] in packages[folder]
 
     return {
-        str(path): {"module": name, "sha256": sha256(path)}
+        path: {"module": name, "sha256": sha256(Path(path))}
         for name, path in (*module_files(), *loaded)
         if name == plugin or name in AT_START or not is_known(path)
     }
@@ -115,8 +117,8 @@ def installed(folder: str) -> set[str]:
     for metadata in Path(folder).glob("*.*-info"):
         names.add(metadata.name.split("-")[0].split(".")[0])
         lists = [path for name in ("top_level.txt", "RECORD") if (path := metadata / name).is_file()]
-        for line in lists[0].read_text("utf-8", "replace").splitlines() if lists else ():
-            names.add(line.split("/")[0].split(",")[0].split(".")[0])
+        if lists:
+            names.update(re.findall(r"^[^/,.\r\n]+", lists[0].read_text("utf-8", "replace"), re.MULTILINE))
     return names
 
 
@@ -127,12 +129,12 @@ def of_environment() -> set[str]:
     return {"_virtualenv"} if {line.partition("=")[0].strip() for line in lines} & VIRTUALENV else set()
 
 
-def module_files() -> Iterator[tuple[str, Path]]:
+def module_files() -> Iterator[tuple[str, str]]:
     """Name and file of each imported module that has a file."""
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and Path(file).is_absolute() and name not in ("__main__", "__mp_main__"):
-            yield name, Path(file)
+        if isinstance(file, str) and file.startswith("/") and name not in ("__main__", "__mp_main__"):
+            yield name, file
 
 
 def sha256(path: Path) -> str:

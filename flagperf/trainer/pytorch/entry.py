@@ -1,4 +1,7 @@
-"""The entry for the framework-free part of the trainer. It imports torch and the engine, which takes seconds."""
+"""The entry for the framework-free part of the trainer. It imports torch and the engine, which takes seconds.
+
+Each function but `engine` imports its own modules: a rank compiles flagperf's modules anew (`trainer.start.uncached`).
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,10 @@ from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.engine import TorchEngine
-from flagperf.trainer.pytorch.fabric import Fabric
-from flagperf.trainer.pytorch.locate import locate as first_difference
-from flagperf.trainer.pytorch.operators import Operators
 from flagperf.trainer.pytorch.parts import build_parts
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.profile import ProfiledEngine
-from flagperf.trainer.pytorch.proof import prove as compare
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.pytorch.slow_links import SlowLinks
 
 fill_in()  # before a case is imported
 
@@ -42,6 +40,10 @@ def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
     Raises:
         ConfigError: the device is missing.
     """
+    from flagperf.trainer.pytorch.fabric import Fabric
+    from flagperf.trainer.pytorch.operators import Operators
+    from flagperf.trainer.pytorch.slow_links import SlowLinks
+
     world = World.of()
     device = open_device(config["vendor"], world)
     world.connect(device, config["vendor"]["backend"], config["process_group_timeout"])
@@ -69,6 +71,8 @@ def prove(config: Mapping[str, Any], perflog: PerfLog) -> None:
     Raises:
         ConfigError: the code or the device cannot be used.
     """
+    from flagperf.trainer.pytorch.proof import prove as compare
+
     perflog.log("PROOF", compare(config))
     perflog.log("FINISHED")
 
@@ -79,5 +83,7 @@ def locate(config: Mapping[str, Any], perflog: PerfLog) -> None:
     Raises:
         ConfigError: there is no such device.
     """
+    from flagperf.trainer.pytorch.locate import locate as first_difference
+
     perflog.log("LOCATED", first_difference(config))
     perflog.log("FINISHED")

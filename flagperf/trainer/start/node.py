@@ -25,9 +25,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from flagperf.contract.rank_environment import RankEnvironment
+from flagperf.contract.regular import read_yaml
 
 TRAINER = "flagperf.trainer"  # the module that a rank runs
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL of the other ranks
@@ -39,7 +38,7 @@ SETTLE = 1.0  # seconds from the first rank that fails to the end of the others:
 def main(argv: Sequence[str]) -> int:
     """Start the ranks and wait for them. The exit status is 0 when each rank exits with 0."""
     options = _parse_options(argv)
-    config = yaml.safe_load(Path(options.config).read_text(encoding="utf-8"))
+    config = read_yaml(Path(options.config))
     signal.signal(signal.SIGTERM, _stop)
     try:
         nodes = _exchange_endpoints(options.nnodes, options.nproc, options.node_rank, options.address, options.port)

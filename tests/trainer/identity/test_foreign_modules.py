@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,12 @@ def test_the_module_of_virtualenv_belongs_to_its_environment(
         [tmp_path / "env/bin/python", "-c", ASK], env=environment, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == foreign
+
+
+def test_a_way_through_an_installed_folder_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").touch()
+    library = sysconfig.get_paths()["stdlib"]
+    way = f"{library}/{os.path.relpath(tmp_path.resolve(), os.path.realpath(library))}"
+    ask = f"import sys; sys.path.insert(0, {way!r}); import evil\n{ASK}"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert "evil" in json.loads(done.stdout)
