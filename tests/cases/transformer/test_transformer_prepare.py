@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,9 @@ def test_progress_is_told(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepare, "PROGRESS", 0)
+    monkeypatch.setattr(
+        "sentencepiece.set_random_generator_seed", lambda _: time.sleep(0.05)
+    )  # learning takes some time
     with caplog.at_level(logging.INFO, prepare.__name__):
         convert(source, tmp_path / "data")
     assert caplog.messages[0] == "learning the vocabulary: 0 s"
