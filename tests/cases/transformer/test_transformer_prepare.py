@@ -98,9 +98,7 @@ def test_progress_is_told(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepare, "PROGRESS", 0)
-    monkeypatch.setattr(
-        "sentencepiece.set_random_generator_seed", lambda _: time.sleep(0.05)
-    )  # learning takes some time
+    monkeypatch.setattr("sentencepiece.set_random_generator_seed", lambda _: time.sleep(0.05))  # seconds
     with caplog.at_level(logging.INFO, prepare.__name__):
         convert(source, tmp_path / "data")
     assert caplog.messages[0] == "learning the vocabulary: 0 s"

@@ -69,6 +69,20 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
             id="float8 gathered without a strategy that divides",
         ),
         pytest.param(
+            [
+                *("nproc=4", SHARDED, "parallel.mesh.dp_shard=2", "parallel.mesh.tp=2", "division=open"),
+                *("float8_recipe=tensorwise_gathered", "float8_modules=torch.nn.Linear"),
+            ],
+            lines(
+                "only Sharded, over dp_replicate and dp_shard, gathers weights in float8",
+                where="command line",
+                key="float8_recipe",
+                given="tensorwise_gathered with tp",
+                allowed="tensorwise, rowwise",
+            ),
+            id="float8 gathered with another side",
+        ),
+        pytest.param(
             ["nproc=4", "parallel.mesh.dp_shard=2"],
             lines(
                 "data parallelism keeps the network whole on each rank",

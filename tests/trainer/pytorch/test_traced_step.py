@@ -63,8 +63,18 @@ def test_equal_blocks_may_lie_between_others() -> None:
     network = nn.ModuleList([nn.Linear(2, 3), *(nn.Linear(3, 3) for _ in range(8)), nn.Linear(3, 1)])
     kept = [network[index] for index in (0, 1, 8, 9)]
     equal = blocks.equal_blocks(network)
-    blocks.keep(network, 2)
-    assert (equal, list(network)) == (blocks.Equal(network, 1, 8), kept)
+    blocks.keep(network, [2])
+    assert (equal, list(network)) == ([blocks.Equal(network, 1, 8)], kept)
+
+
+def test_equal_blocks_of_two_kinds() -> None:
+    """As in flux1, here in one list. The modules within a block do not count."""
+    wide = [nn.Sequential(*(nn.Linear(3, 3) for _ in range(8))) for _ in range(9)]
+    network = nn.ModuleList([*(nn.Linear(2, 2) for _ in range(10)), *wide])
+    kept = [network[index] for index in (0, 1, 9, 10, 18)]
+    equal = blocks.equal_blocks(network)
+    blocks.keep(network, [2, 3])
+    assert (equal, list(network)) == ([blocks.Equal(network, 10, 9), blocks.Equal(network, 0, 10)], kept)
 
 
 @pytest.mark.slow

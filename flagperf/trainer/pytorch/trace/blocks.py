@@ -19,30 +19,35 @@ class Equal(NamedTuple):
     number: int
 
 
-def equal_blocks(network: nn.Module) -> Equal | None:
-    """The most parameters in neighbouring blocks that are alike in class and parameters, where these are many.
+def equal_blocks(network: nn.Module) -> list[Equal]:
+    """Neighbouring blocks that are alike in class and parameters, where these are many; most parameters first.
 
-    None also for a network that gives its blocks different work, and says so by `blocks_differ`.
+    None of them lies within a block of others. The list is also empty for a network that gives its blocks different
+    work, and says so by `blocks_differ`.
     """
     if getattr(network, "blocks_differ", False):
-        return None
+        return []
     lists = [module for module in network.modules() if isinstance(module, (nn.ModuleList, nn.Sequential))]
     long = [equal for blocks in lists for equal in _alike(blocks) if equal.number >= ENOUGH and _parameters(equal)]
-    return max(long, key=_parameters, default=None)
+    chosen: list[Equal] = []
+    for equal in sorted(long, key=_parameters, reverse=True):
+        if not any(equal.blocks in {*block.modules()} for other in chosen for block in other.blocks):
+            chosen.append(equal)
+    return chosen
 
 
-def keep(network: nn.Module, number: int, stages: Sequence[int] = ()) -> None:
-    """Leave so many blocks of the network's equal blocks: the first ones and the last.
+def keep(network: nn.Module, numbers: Sequence[int], stages: Sequence[int] = ()) -> None:
+    """Leave so many of the network's equal blocks, a number for each of `equal_blocks`: the first ones and the last.
 
     Args:
         stages: of a pipeline: their numbers of equal blocks. So many blocks of each stage are left.
     """
-    equal = equal_blocks(network)
-    assert equal is not None, "the network has equal blocks"
-    end = equal.first + equal.number
-    for blocks in reversed(stages or (equal.number,)):
-        first, end = end - blocks, end - blocks
-        del equal.blocks[first + number - 1 : first + blocks - 1]
+    pairs = zip(equal_blocks(network), numbers)
+    for equal, number in sorted(pairs, key=lambda pair: pair[0].first, reverse=True):  # one list may have several
+        end = equal.first + equal.number
+        for blocks in reversed(stages or (equal.number,)):
+            first, end = end - blocks, end - blocks
+            del equal.blocks[first + number - 1 : first + blocks - 1]
 
 
 def _alike(blocks: Any) -> list[Equal]:

@@ -35,7 +35,7 @@ class Counted:
 
     counts: Counts
     how: str
-    blocks: Blocks | None
+    blocks: Sequence[Blocks]
     length: int | None
     guessed: set[str]
     form: Form | None  # of the tensor that stages of a pipeline pass on
@@ -50,7 +50,7 @@ def record(
     versions: Mapping[str, str],
 ) -> Trace:
     """The trace of one rank."""
-    counts = counted.counts
+    counts, stages = counted.counts, [stage for few in counted.blocks for stage in few.stages]
     (phase, module), peak = max(counts.peaks.items(), key=lambda item: sum(item[1].values()))
     return Trace(
         case=TracedCase(
@@ -62,8 +62,8 @@ def record(
             sequence=config.get("seq_length"),
             strategy=type(strategy).__name__.lower(),
             mesh=vars(strategy.mesh),
-            layers_traced=FEW[1] * len(counted.blocks.stages) if counted.blocks else None,
-            layers=sum(counted.blocks.stages) if counted.blocks else None,
+            layers_traced=FEW[1] * len(stages) if stages else None,
+            layers=sum(stages) if stages else None,
             how=counted.how,
             versions=versions,
             fingerprint=fingerprint,
@@ -124,7 +124,7 @@ def _notes(config: Mapping[str, Any], counted: Counted) -> list[str]:
     notes = []
     if config["compile"]:
         notes.append("The network is traced without compilation, which needs less memory: an upper bound.")
-    if few := counted.blocks:
+    for few in counted.blocks:
         low, high = (number * len(few.stages) for number in FEW)
         notes.append(f"{low} and {high} of {sum(few.stages)} equal blocks were traced; the rest follows on a line.")
     if counted.how == "values":

@@ -82,21 +82,22 @@ def _counted(
         form: of the tensor that its stages pass on; None: the first rank finds it.
     """
     task: Task = component(config, "task")
-    few_blocks = None if task.values_decide else _blocks(meta_network(config, settings, task, world), rank)
+    few_blocks = () if task.values_decide else _blocks(meta_network(config, settings, task, world), rank)
     guessed: set[str] = set()
 
-    def counts(samples: int, micro_steps: int, number: int | None = None, length: int | None = None) -> Counts:
+    def counts(samples: int, micro_steps: int, numbers: Sequence[int] = (), length: int | None = None) -> Counts:
         nonlocal form
         few = replace(settings, gradient_accumulation_steps=micro_steps)
-        stages = few_blocks.stages if few_blocks else ()
-        tally, form = _tally(config, few, world, samples, number, stages, length, form)
+        stages = rank.blocks if rank and few_blocks else ()
+        tally, form = _tally(config, few, world, samples, numbers, stages, length, form)
         guessed.update(tally.guessed)
         return tally.finish()
 
-    def of_all_blocks(samples: int, micro_steps: int) -> Counts:
-        if few_blocks is None:
-            return counts(samples, micro_steps)
-        return few_blocks.line([counts(samples, micro_steps, number) for number in FEW])
+    def of_all_blocks(samples: int, micro_steps: int, numbers: tuple[int, ...] = ()) -> Counts:
+        if len(numbers) == len(few_blocks):
+            return counts(samples, micro_steps, numbers)
+        few = [of_all_blocks(samples, micro_steps, (*numbers, number)) for number in FEW]
+        return few_blocks[len(numbers)].line(few)
 
     def of_full_length(samples: int, micro_steps: int) -> Counts:
         if task.full_length is None:
@@ -122,15 +123,14 @@ def _counted(
     return Counted(made, "values" if task.values_decide else "shapes", few_blocks, task.full_length, guessed, form)
 
 
-def _blocks(network: nn.Module, rank: TracedRank | None) -> Blocks | None:
-    """The equal blocks, if a few of them stand for all. None: all blocks are traced. `rank`: of a pipeline."""
-    equal = blocks.equal_blocks(network)
-    if equal is None:
-        return None
-    if rank is None:
-        return Blocks((equal.number,), 1, equal.number)
+def _blocks(network: nn.Module, rank: TracedRank | None) -> tuple[Blocks, ...]:
+    """The equal blocks of which a few stand for all. All other blocks are traced. `rank`: of a pipeline."""
+    equals = blocks.equal_blocks(network)
+    if rank is None or not equals:
+        return tuple(Blocks((equal.number,), 1, equal.number) for equal in equals)
+    equal = equals[0]
     enough = equal.number == sum(rank.blocks) > len(rank.blocks) * FEW[1] and min(rank.blocks) >= FEW[1]
-    return Blocks(rank.blocks, rank.stages, rank.held) if enough else None
+    return (Blocks(rank.blocks, rank.stages, rank.held),) if enough else ()
 
 
 def _tally(
@@ -138,7 +138,7 @@ def _tally(
     settings: Settings,
     world: World,
     samples: int,
-    number: int | None,
+    numbers: Sequence[int],
     stages: Sequence[int],
     length: int | None,
     form: Form | None,
@@ -146,7 +146,7 @@ def _tally(
     """One step, of so many samples in a micro step. Returns the form that the stages of a pipeline pass on, too.
 
     Args:
-        number: how many of the equal blocks of each stage; None: the whole network.
+        numbers: how many of the equal blocks of each list, or of each stage; empty: the whole network.
         stages: their numbers of equal blocks.
         length: of the samples; None: that of the case.
     """
@@ -158,8 +158,7 @@ def _tally(
     else:
         network = meta_network(config, settings, task, world)
     names = {module: name for name, module in network.named_modules()}
-    if number is not None:
-        blocks.keep(network, number, stages)
+    blocks.keep(network, numbers, stages)
     if mode is not None:
         network = part_of_rank(network, strategy, mode)
     with mode or nullcontext():
