@@ -29,14 +29,13 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import yaml
-
 from flagperf.cli.help import usage
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.data_layout import check_layout, count_entries, expected, has_layout
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.extent import NOT_THE_CASE
+from flagperf.contract.regular import yaml_text
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
@@ -234,7 +233,7 @@ def _call_case(job: JobConfig, action: str, *paths: str) -> None:
 def _config_file(job: JobConfig) -> Iterator[str]:
     """The path of a temporary file with the configuration."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
-        yaml.safe_dump(dict(job.config), config, sort_keys=False)
+        config.write(yaml_text(dict(job.config)))
         config.flush()
         yield config.name
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from pathlib import Path
+
 from flagperf.contract.monitor_log import host_samples, stamp
-from flagperf.hosts.monitors.node import HostFigures
+from flagperf.hosts.monitors.node import HostFigures, host
 
 SAMPLE = """\
 /proc/uptime:{uptime} 900.00
@@ -27,6 +31,20 @@ def test_rates_since_the_sample_before() -> None:
     assert figures == {
         "load": 3.2, "page_faults": 4.0, "network_errors": 0.4, "retransmits": 0.2, "host_clock": 1800.0
     }  # fmt: skip
+
+
+def test_the_figures_of_this_machine() -> None:
+    (source,) = host(5.0).sources
+    samples = []
+    for pause in (0.0, 0.1):
+        time.sleep(pause)
+        samples.append(subprocess.run(source.command.argv, capture_output=True, text=True, check=True).stdout)
+    listed = [line.partition(":")[2] for line in samples[0].splitlines() if line.startswith("/proc/net/dev:")]
+    interfaces = Path("/proc/net/dev").read_text().splitlines()[2:]
+    assert [line.split(":")[0] for line in listed] == [line.split(":")[0] for line in interfaces]
+    first, (line,) = map(source.read, samples)
+    ((_, figures),) = host_samples(f"{stamp(0)}\t{line}\n")
+    assert (first, {"load", "page_faults", "retransmits"} - figures.keys()) == ([], set())
 
 
 def test_a_machine_without_some_files() -> None:

@@ -68,10 +68,11 @@ def test_equal_blocks_may_lie_between_others() -> None:
 
 
 def test_equal_blocks_of_two_kinds() -> None:
-    """As in flux1, here in one list. The modules within a block do not count."""
+    """As in flux1, here in one list. The modules within a block do not count, nor does a third kind."""
     wide = [nn.Sequential(*(nn.Linear(3, 3) for _ in range(8))) for _ in range(9)]
-    network = nn.ModuleList([*(nn.Linear(2, 2) for _ in range(10)), *wide])
-    kept = [network[index] for index in (0, 1, 9, 10, 18)]
+    small = [nn.Linear(1, 1) for _ in range(8)]
+    network = nn.ModuleList([*(nn.Linear(2, 2) for _ in range(10)), *wide, *small])
+    kept = [*(network[index] for index in (0, 1, 9, 10, 18)), *small]
     equal = blocks.equal_blocks(network)
     blocks.keep(network, [2, 3])
     assert (equal, list(network)) == ([blocks.Equal(network, 10, 9), blocks.Equal(network, 0, 10)], kept)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 ENOUGH = 8  # equal blocks from which a few stand for all
+MOST = 2  # kinds of equal blocks: a further kind would double the number of traces
 
 
 class Equal(NamedTuple):
@@ -20,10 +21,10 @@ class Equal(NamedTuple):
 
 
 def equal_blocks(network: nn.Module) -> list[Equal]:
-    """Neighbouring blocks that are alike in class and parameters, where these are many; most parameters first.
+    """Neighbouring blocks that are alike in class and parameters, where these are many: at most MOST kinds.
 
-    None of them lies within a block of others. The list is also empty for a network that gives its blocks different
-    work, and says so by `blocks_differ`.
+    Those with most parameters come first. No block lies within another block of the list. The list is empty for a
+    network that gives its blocks different work, and says so by `blocks_differ`.
     """
     if getattr(network, "blocks_differ", False):
         return []
@@ -33,7 +34,7 @@ def equal_blocks(network: nn.Module) -> list[Equal]:
     for equal in sorted(long, key=_parameters, reverse=True):
         if not any(equal.blocks in {*block.modules()} for other in chosen for block in other.blocks):
             chosen.append(equal)
-    return chosen
+    return chosen[:MOST]
 
 
 def keep(network: nn.Module, numbers: Sequence[int], stages: Sequence[int] = ()) -> None:

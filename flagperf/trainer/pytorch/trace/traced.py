@@ -124,7 +124,7 @@ def _counted(
 
 
 def _blocks(network: nn.Module, rank: TracedRank | None) -> tuple[Blocks, ...]:
-    """The equal blocks of which a few stand for all. All other blocks are traced. `rank`: of a pipeline."""
+    """The equal blocks: only a few are traced. An empty tuple: all blocks are traced. `rank`: of a pipeline."""
     equals = blocks.equal_blocks(network)
     if rank is None or not equals:
         return tuple(Blocks((equal.number,), 1, equal.number) for equal in equals)
