@@ -81,6 +81,29 @@ def suspects(links: Sequence[Link], limits: Limits, lists: int = 1) -> list[Susp
     return [*_of_bandwidth(links, limits, lists), *_of_latency(links, limits, lists)]
 
 
+def slow_again(suspect: Suspect, pair: Pair, before: Iterable[Link], again: Iterable[Link], limits: Limits) -> bool:
+    """Whether a suspect is slow in a new measurement.
+
+    Work that began on a host since the first measurement slows all its links. Where the way back was fast in the first
+    measurement, the new figure of the way back is therefore the comparison, if it is lower.
+
+    Args:
+        pair: the suspect's rank and the rank that it is measured with.
+        before: links of the first measurement.
+        again: links of the new measurement; both directions of `pair` are among them.
+    """
+    now = {(link.source, link.target): link for link in again}
+    ahead, back = (pair[::-1], pair) if suspect.direction == RECEIVING else (pair, pair[::-1])
+    if suspect.figure == LATENCY:
+        latency = min(now[ahead].latency, now[back].latency)
+        return latency > min(suspect.others / limits.share, limits.most_latency)
+    was = {(link.source, link.target): link.bandwidth for link in before}
+    others = suspect.others
+    if was[back] >= max(limits.share * others, limits.least_bandwidth):
+        others = min(others, now[back].bandwidth)
+    return now[ahead].bandwidth < max(limits.share * others, limits.least_bandwidth)
+
+
 def _of_bandwidth(links: Sequence[Link], limits: Limits, lists: int) -> Iterable[Suspect]:
     others = _faster_half([link.bandwidth for link in links], reverse=True)
     least = max(limits.share * others, limits.least_bandwidth)

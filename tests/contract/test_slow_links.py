@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from flagperf.contract.slow_links import Limits, Link, rounds, suspects
+from flagperf.contract.slow_links import RECEIVING, SENDING, Limits, Link, Suspect, rounds, slow_again, suspects
 from flagperf.results.fabric import Searched, slow_lines
 
 LIMITS = Limits(share=0.5, most_latency=0.002)
@@ -119,3 +119,21 @@ def test_devices_and_hosts(hosts: int, slow: list[int], expected: list[str]) -> 
     measured = [link for link in every if link.source % 2 == link.target % 2]
     search = Searched("nodes", 1, 0, (), tuple(suspects(measured, LIMITS, lists=2)))
     assert slow_lines([search], ["h0", "h1", "h2"], 2) == expected
+
+
+AGAIN = [  # direction, links before and again, slow again
+    pytest.param(SENDING, {(0, 1): 1e8}, {(0, 1): 1e8}, True, id="still slow"),
+    pytest.param(SENDING, {(0, 1): 1e8}, {}, False, id="fast"),
+    pytest.param(SENDING, {(0, 1): 4e8}, {(0, 1): 4e8, (1, 0): 4e8}, False, id="other work began on the host"),
+    pytest.param(SENDING, {(0, 1): 1e8}, {(0, 1): 5e7, (1, 0): 4e8}, True, id="slow beside other work"),
+    pytest.param(RECEIVING, {(1, 0): 1e8}, {(1, 0): 1e8}, True, id="receives slowly"),
+    pytest.param(SENDING, {(0, 1): 1e8, (1, 0): 2e8}, {(0, 1): 1e8, (1, 0): 1.5e8}, True, id="slow in both directions"),
+]
+
+
+@pytest.mark.parametrize(("direction", "before", "again", "expected"), AGAIN)
+def test_a_suspect_is_measured_again(
+    direction: str, before: dict[tuple[int, int], float], again: dict[tuple[int, int], float], expected: bool
+) -> None:
+    suspect = Suspect("bandwidth", direction, rank=0, peer=1, value=1e8, others=1e9)
+    assert slow_again(suspect, (0, 1), links(3, {**before}), links(3, {**again}), LIMITS) is expected

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from time import perf_counter, sleep
 from typing import Any
@@ -15,16 +15,13 @@ from torch import distributed as dist
 
 from flagperf.contract.fabric import KIB, NODE, NODES
 from flagperf.contract.slow_links import (
-    BANDWIDTH,
-    BOTH,
     LATENCY,
-    RECEIVING,
-    SENDING,
     Limits,
     Link,
     Pair,
     Suspect,
     rounds,
+    slow_again,
     suspects,
 )
 from flagperf.trainer.pytorch.fabric import largest_message
@@ -85,25 +82,13 @@ class SlowLinks:
             sleep(pause)
             pairs = {suspect: (suspect.rank, _partner(suspect, group, links)) for suspect in left}
             again = self._measure(list(pairs.values()))
-            left = [suspect for suspect in left if self._is_slow(suspect, pairs[suspect], again)]
+            left = [one for one in left if slow_again(one, pairs[one], links, again, self.limits)]
             if not left:
                 return []
         if len(group) == 1:
             return left
         middle = len(left) // 2
         return [suspect for half in (left[:middle], left[middle:]) if half for suspect in self._narrow(half, links)]
-
-    def _is_slow(self, suspect: Suspect, pair: Pair, links: Iterable[Link]) -> bool:
-        """Whether the pair of a suspect is slow once more."""
-        limits, (rank, peer) = self.limits, pair
-        for link in links:
-            ends = {SENDING: [(rank, peer)], RECEIVING: [(peer, rank)], BOTH: [(rank, peer), (peer, rank)]}
-            if (link.source, link.target) not in ends[suspect.direction]:
-                continue
-            if suspect.figure == BANDWIDTH:
-                return link.bandwidth < max(limits.share * suspect.others, limits.least_bandwidth)
-            return link.latency > min(suspect.others / limits.share, limits.most_latency)
-        return False
 
     def _measure(self, pairs: Sequence[Pair]) -> list[Link]:
         """The links of pairs, measured at the same time; on every rank."""
