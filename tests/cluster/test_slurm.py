@@ -345,7 +345,7 @@ def test_doctor_and_clean(slurm: SlurmLab, tmp_path: Path) -> None:
     dead = "flagperf " + this_owner().rpartition(" ")[0] + " 1"  # this process, had it begun at another time
     slurm.run("salloc", "--no-shell", "--nodes=1", f"--comment={dead}")
     slurm.run("salloc", "--no-shell", "--nodes=1", "--comment=somebody else's")
-    job, other = sorted(line.split()[0] for line in slurm.queue())
+    job, other = sorted((line.split()[0] for line in slurm.queue()), key=int)  # 9 before 10
     doctor = user.run("doctor", "nnodes=2")
     assert doctor.exit_code == 0, doctor.output
     rows = {line.split()[1]: line.split()[2] for line in doctor.output.splitlines() if line.startswith("Slurm ")}
