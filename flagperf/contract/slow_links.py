@@ -28,6 +28,14 @@ class Limits:
     least_bandwidth: float = 0.0  # bytes/s; slower is slow, whatever the others reach
     most_latency: float = float("inf")  # seconds; more is slow, whatever the others have
 
+    def lowest_bandwidth(self, others: float) -> float:
+        """Bytes/s below which a link is slow beside others."""
+        return max(self.share * others, self.least_bandwidth)
+
+    def highest_latency(self, others: float) -> float:
+        """Seconds above which a link is slow beside others."""
+        return min(max(others / self.share, others + LEAST_DELAY), self.most_latency)
+
 
 @dataclass(frozen=True)
 class Link:
@@ -95,20 +103,19 @@ def slow_again(suspect: Suspect, pair: Pair, before: Iterable[Link], again: Iter
     now = {(link.source, link.target): link for link in again}
     ahead, back = (pair[::-1], pair) if suspect.direction == RECEIVING else (pair, pair[::-1])
     if suspect.figure == LATENCY:
-        latency = min(now[ahead].latency, now[back].latency)
-        return latency > min(suspect.others / limits.share, limits.most_latency)
-    was = {(link.source, link.target): link.bandwidth for link in before}
+        return min(now[ahead].latency, now[back].latency) > limits.highest_latency(suspect.others)
     others = suspect.others
-    if was[back] >= max(limits.share * others, limits.least_bandwidth):
+    back_before = next(link.bandwidth for link in before if (link.source, link.target) == back)
+    if back_before >= limits.lowest_bandwidth(others):
         others = min(others, now[back].bandwidth)
-    return now[ahead].bandwidth < max(limits.share * others, limits.least_bandwidth)
+    return now[ahead].bandwidth < limits.lowest_bandwidth(others)
 
 
 def _of_bandwidth(links: Sequence[Link], limits: Limits, lists: int) -> Iterable[Suspect]:
     others = _faster_half([link.bandwidth for link in links], reverse=True)
-    least = max(limits.share * others, limits.least_bandwidth)
+    lowest = limits.lowest_bandwidth(others)
     values = {(link.source, link.target): link.bandwidth for link in links}
-    slow = {pair for pair, value in values.items() if value < least}
+    slow = {pair for pair, value in values.items() if value < lowest}
     ends = {
         (end, side): {pair for pair in values if pair[side] == end} for pair in values for side, end in enumerate(pair)
     }
@@ -125,8 +132,8 @@ def _of_latency(links: Sequence[Link], limits: Limits, lists: int) -> Iterable[S
         pair = (min(link.source, link.target), max(link.source, link.target))
         values[pair] = min(link.latency, values.get(pair, link.latency))
     others = _faster_half(list(values.values()), reverse=False)
-    most = min(max(others / limits.share, others + LEAST_DELAY), limits.most_latency)
-    slow = {pair for pair, value in values.items() if value > most}
+    highest = limits.highest_latency(others)
+    slow = {pair for pair, value in values.items() if value > highest}
     ends = {(end, 0): {pair for pair in values if end in pair} for pair in values for end in pair}
     for (end, _), pairs in _blamed(ends, slow):
         yield Suspect(LATENCY, BOTH, end, None, median(values[pair] for pair in pairs), others)

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from flagperf.contract.slow_links import RECEIVING, SENDING, Limits, Link, Suspect, rounds, slow_again, suspects
+from flagperf.contract.slow_links import BOTH, RECEIVING, SENDING, Limits, Link, Suspect, rounds, slow_again, suspects
 from flagperf.results.fabric import Searched, slow_lines
 
 LIMITS = Limits(share=0.5, most_latency=0.002)
@@ -137,3 +137,17 @@ def test_a_suspect_is_measured_again(
 ) -> None:
     suspect = Suspect("bandwidth", direction, rank=0, peer=1, value=1e8, others=1e9)
     assert slow_again(suspect, (0, 1), links(3, {**before}), links(3, {**again}), LIMITS) is expected
+
+
+@pytest.mark.parametrize(
+    ("latency", "expected"),
+    [
+        pytest.param(5e-3, True, id="still late"),
+        pytest.param(3.5e-5, True, id="20 us above the others"),
+        pytest.param(2.5e-5, False, id="another path through the switches"),
+    ],
+)
+def test_a_late_suspect_is_measured_again(latency: float, expected: bool) -> None:
+    suspect = Suspect("latency", BOTH, rank=0, peer=1, value=5e-3, others=1e-5)
+    measured = [Link(source, 1 - source, 1e9, latency) for source in (0, 1)]
+    assert slow_again(suspect, (0, 1), links(2), measured, LIMITS) is expected
