@@ -7,6 +7,7 @@ from typing import Any
 
 from flagperf.contract.hardware import GIB
 from flagperf.contract.settings import Settings
+from flagperf.errors import ConfigError
 from flagperf.trainer.identity.hardware import cpu_name, resident_memory
 from flagperf.trainer.loop.clock import Clock, DeviceClock
 from flagperf.trainer.ranks import Ranks
@@ -62,3 +63,16 @@ class Device:
     def event(self) -> Callable[[], Any] | None:
         """A function that makes a timing event on an accelerator; None where the framework has no such events."""
         return None
+
+
+def no_such_device(title: str, given: str, allowed: str | None = None, message: str = "") -> ConfigError:
+    """The error for a device that a framework does not find. `title`, `message`: of the framework."""
+    return ConfigError(
+        f"{title} finds no such device",
+        where="config.yaml",
+        key="vendor.device",
+        given=given,
+        allowed=allowed,
+        advice=f"check the driver, the {title} build, and that the container is given the devices"
+        + (message and f": {message}"),
+    )

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.loop.device import Device
+from flagperf.trainer.loop.device import Device, no_such_device
 from flagperf.trainer.ranks import Ranks
 
 
@@ -40,14 +40,8 @@ class MindSporeDevice(Device):
         try:
             mindspore.set_device(self.kind, ranks.local_rank)
         except (RuntimeError, ValueError) as error:
-            raise ConfigError(
-                "MindSpore finds no such device",
-                where="config.yaml",
-                key="vendor.device",
-                given=f"{self.kind}:{ranks.local_rank}",
-                advice="check the driver, the MindSpore build, and that the container is given the devices: "
-                + str(error).strip().splitlines()[0],
-            ) from error
+            message = str(error).strip().splitlines()[0]
+            raise no_such_device("MindSpore", f"{self.kind}:{ranks.local_rank}", message=message) from error
         if self.kind == "Ascend":
             # HF32 is Huawei's TF32, and MindSpore's default of convolutions: fp32 means fp32 here.
             precision = device_context.ascend.op_precision

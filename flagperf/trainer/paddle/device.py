@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.loop.device import Device
+from flagperf.trainer.loop.device import Device, no_such_device
 from flagperf.trainer.ranks import Ranks
 
 
@@ -34,14 +34,8 @@ class PaddleDevice(Device):
             return
         available = {name.partition(":")[0] for name in paddle.device.get_available_device()} - {"cpu"}
         if self.kind not in available:
-            raise ConfigError(
-                "PaddlePaddle finds no such device",
-                where="config.yaml",
-                key="vendor.device",
-                given=self.kind,
-                allowed=", ".join(sorted(available)) or "cpu, as PaddlePaddle finds no accelerator at all",
-                advice="check the driver, the PaddlePaddle build, and that the container is given the devices",
-            )
+            allowed = ", ".join(sorted(available)) or "cpu, as PaddlePaddle finds no accelerator at all"
+            raise no_such_device("PaddlePaddle", self.kind, allowed)
         os.environ[f"FLAGS_selected_{self.kind}s"] = str(ranks.local_rank)  # paddle.distributed reads it
         if self.kind == "gpu":
             # NVIDIA's libraries multiply matrices in TF32 by default: fp32 means fp32 here.

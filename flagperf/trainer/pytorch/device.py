@@ -13,6 +13,7 @@ from flagperf.contract.hardware import GIB
 from flagperf.errors import ConfigError
 from flagperf.trainer.identity.hardware import cpu_name, resident_memory
 from flagperf.trainer.loop.clock import Clock, DeviceClock
+from flagperf.trainer.loop.device import no_such_device
 from flagperf.trainer.pytorch.by_version import accelerators, choose_device, module_of
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.start.imports import import_plugin
@@ -32,14 +33,7 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
         return torch.device("cpu")
     kind, count = accelerators(vendor["device"])
     if kind != vendor["device"]:
-        raise ConfigError(
-            "torch finds no such device",
-            where="config.yaml",
-            key="vendor.device",
-            given=vendor["device"],
-            allowed=kind or "cpu, as torch finds no accelerator at all",
-            advice="check the driver, the torch build, and that the container is given the devices",
-        )
+        raise no_such_device("torch", vendor["device"], kind or "cpu, as torch finds no accelerator at all")
     if world.local_size > count:
         raise ConfigError(
             "more ranks than devices on this node",

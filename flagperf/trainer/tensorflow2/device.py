@@ -6,8 +6,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from flagperf.contract.settings import Settings
-from flagperf.errors import ConfigError
-from flagperf.trainer.loop.device import Device
+from flagperf.trainer.loop.device import Device, no_such_device
 from flagperf.trainer.ranks import Ranks
 
 
@@ -20,14 +19,8 @@ class TensorFlowDevice(Device):
         present = tf.config.list_physical_devices()
         devices = [device for device in present if device.device_type == self.kind]
         if not self.is_cpu and len(devices) <= ranks.local_rank:
-            raise ConfigError(
-                "TensorFlow finds no such device",
-                where="config.yaml",
-                key="vendor.device",
-                given=f"{self.kind}:{ranks.local_rank}",
-                allowed=", ".join(device.name.replace("/physical_device:", "") for device in present),
-                advice="check the driver, the TensorFlow build, and that the container is given the devices",
-            )
+            allowed = ", ".join(device.name.replace("/physical_device:", "") for device in present)
+            raise no_such_device("TensorFlow", f"{self.kind}:{ranks.local_rank}", allowed)
         for other in {device.device_type for device in present} - {"CPU", self.kind}:
             tf.config.set_visible_devices([], other)
         if not self.is_cpu:
