@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import timm
 import torch
-from torch import Tensor, nn
+from gradients import gradient_norm
+from torch import nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import default_collate
@@ -136,8 +137,3 @@ def jolted(network: nn.Module) -> nn.Module:
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter))
     return network.double()
-
-
-def gradient_norm(network: nn.Module) -> float:
-    gradients: list[Tensor] = [parameter.grad.flatten() for parameter in network.parameters()]
-    return torch.cat(gradients).norm().item()

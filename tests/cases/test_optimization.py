@@ -214,10 +214,12 @@ def test_piecewise_constant() -> None:
     assert found == pytest.approx([0.1, 0.1, 0.03, 0.01, 0.01, 0.003, 0.003])
 
 
-@pytest.mark.parametrize("case", ["cpm", "glm"])
+@pytest.mark.parametrize("case", ["bert", "cpm", "glm"])
 def test_weight_decay_leaves_out_biases_and_norms(case: str, tiny: Callable[[str], dict[str, Any]]) -> None:
+    """As in FlagPerf, which goes by the names: all others are matrices."""
     network, task = component(tiny(case), "network"), component(tiny(case), "task")
     decayed, others = task.parameters(network)
     assert {parameter.ndim for parameter in decayed["params"]} == {2}
     assert {parameter.ndim for parameter in others["params"]} == {1}
+    assert others["weight_decay"] == 0.0
     assert len(decayed["params"]) + len(others["params"]) == len(list(network.parameters()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gradients import gradient_norm
 from sklearn.metrics.pairwise import cosine_similarity
 from torch import Tensor, nn
 from torchmetrics.text import Perplexity
@@ -32,10 +33,6 @@ def first_samples(config: Config, count: int) -> tuple[Tensor, Tensor]:
     data = component(config, "train_data")
     tokens, labels = zip(*[data[index] for index in range(count)], strict=True)
     return torch.stack(tokens), torch.stack(labels)
-
-
-def gradient_norm(network: nn.Module) -> float:
-    return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()
 
 
 def test_one_step_equals_transformers(tiny: Tiny) -> None:

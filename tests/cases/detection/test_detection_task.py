@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gradients import gradient_norm
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from torch import Tensor, distributed, nn
@@ -113,11 +114,6 @@ def test_one_step_equals_torchvision(tiny: Callable[[str], Config], original: Ca
 
 def in_double(value: Tensor) -> Tensor:
     return value.double() if value.is_floating_point() else value
-
-
-def gradient_norm(network: nn.Module) -> float:
-    gradients: list[Tensor] = [parameter.grad.flatten() for parameter in network.parameters()]
-    return torch.cat(gradients).norm().item()
 
 
 # ---------------------------------------------------------------- the metric

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import gradient_norm
 from torch import Tensor, nn
 from torchvision import tv_tensors
 from torchvision.ops import box_convert
@@ -76,11 +77,7 @@ def test_loss_and_gradients_are_those_of_transformers(tiny: Tiny, network: Detr,
     loss.backward()
     assert len(states) == 2
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert norm(network) == pytest.approx(norm(direct), rel=1e-4)
-
-
-def norm(network: nn.Module) -> float:
-    return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()  # type: ignore[union-attr]
+    assert gradient_norm(network) == pytest.approx(gradient_norm(direct), rel=1e-4)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torchmetrics  # noqa: F401  # once here, so that each forked rank need not
+from gradients import gradient_norm
 from torch import Tensor, distributed, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchaudio.models import Tacotron2
@@ -32,10 +33,6 @@ def first_clips(data: Sentences, count: int) -> Batch:
 
 def in_double(batch: Batch) -> Batch:
     return tuple(part.double() if part.is_floating_point() else part for part in batch)
-
-
-def gradient_norm(network: nn.Module) -> float:
-    return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()
 
 
 def original_loss(outputs: Batch, batch: Batch) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import gradient_norm
 from torch import Tensor, distributed, nn
 from torch.autograd.functional import jacobian
 from torch.distributions import Normal
@@ -82,10 +83,6 @@ def direct_loss(network: WaveGlow, mel: Tensor, audio: Tensor) -> Tensor:
         likelihood = Normal(0.0, 1.0).log_prob(noise(audio[clip])).sum() + torch.linalg.slogdet(matrix).logabsdet
         losses.append(-likelihood / audio.shape[1] - math.log(2 * math.pi) / 2)
     return torch.stack(losses).mean()
-
-
-def gradient_norm(network: nn.Module) -> float:
-    return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()
 
 
 def test_one_step_equals_the_likelihood(network: WaveGlow, tiny: Callable[[str], Config]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import gradient_norm
 from sacrebleu import corpus_bleu
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor, nn
@@ -50,10 +51,6 @@ def test_one_step_equals_transformers(tiny: Tiny) -> None:
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     assert norm == pytest.approx(gradient_norm(network), rel=1e-6)
     assert (task.samples(batch), task.units(batch)) == (5, tokens)
-
-
-def gradient_norm(network: nn.Module) -> float:
-    return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()
 
 
 def test_learning_rate(tiny: Tiny) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gradients import gradient_norm
 from sklearn.metrics import accuracy_score
 from torch import Tensor, distributed, nn
 from torch.nn import functional
@@ -105,11 +106,6 @@ def first_batch(config: Config, clips: int) -> Batch:
     data = component(config, "train_data")
     batch: Batch = data.collate_fn([data[index] for index in range(clips)])
     return batch | {"audio": batch["audio"].double()}
-
-
-def gradient_norm(network: nn.Module) -> float:
-    gradients: list[Tensor] = [parameter.grad.flatten() for parameter in network.parameters()]
-    return torch.cat(gradients).norm().item()
 
 
 def mask_of(batch: Batch) -> Tensor:
