@@ -8,9 +8,11 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, Page, browser
 
 ALLOWED_SKIPS = ("needs a GPU", "no torchao here")  # in no environment of ours: its import warns
 REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines share the machine with other tests
@@ -31,6 +33,15 @@ os.environ["XDG_STATE_HOME"] = _STATE.name  # what flagperf notes of the folders
 # A shell's background job ignores Ctrl-C, nohup ignores SIGHUP, and all that tests start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A tab of a browser, for the tests of a file."""
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

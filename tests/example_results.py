@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,20 @@ def write_round(folder: Path, visible: str | None = None, ranks: int = 16, **cha
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("".join(f"{event.line()}\n" for event in events), encoding="utf-8")
     return values
+
+
+def write_job(
+    run: Path, nnodes: int, nproc: int, config: Mapping[str, Any], changes: Sequence[Change] = CHANGES, **finished: Any
+) -> Path:
+    """A job of one round in the folder of a run; `config` replaces keys of CONFIG. Returns its folder."""
+    job = run / f"resnet50-pytorch-A100x{nnodes}x{nproc}"
+    values = {**CONFIG, "nnodes": nnodes, "nproc": nproc, **config}
+    write_round(job / "round1", ranks=nnodes * nproc, **finished)
+    (job / "config.yaml").write_text(yaml.safe_dump(values))
+    (job / "changes.yaml").write_text(yaml.safe_dump([vars(change) for change in changes]))
+    found = result.result_of_logs(values, tuple(changes), 1, job / "round1", result.Ending("finished"))
+    result.write(found, job / "round1")
+    return job
 
 
 def _step(step: int, rank: int) -> Event:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from example_results import CHANGES, CONFIG, write_round
+from example_results import CHANGES, write_job
 
 from flagperf.cli.help import usage
 from flagperf.cli.main import run_command
-from flagperf.results import result
 
 SYS_INFO = """\
 os: Ubuntu 20.04
@@ -22,16 +20,9 @@ docker: unknown
 """
 
 
-def write_job(run: Path, nnodes: int, nproc: int, **finished: object) -> None:
-    job = run / f"resnet50-pytorch-A100x{nnodes}x{nproc}"
-    job.mkdir(parents=True)
-    config = {**CONFIG, "nnodes": nnodes, "nproc": nproc, "cluster": {"name": "lab", "nodes": [{}, {}]}}
-    config["data"] = {"name": "ImageNet-1k"}
-    (job / "config.yaml").write_text(yaml.safe_dump(config))
-    changes = [change for change in CHANGES if change.key != "lr"]
-    (job / "changes.yaml").write_text(yaml.safe_dump([vars(change) for change in changes]))
-    write_round(job / "round1", ranks=nnodes * nproc, **finished)
-    result.write(result.result_of_logs(config, changes, 1, job / "round1", result.Ending("finished")), job / "round1")
+def write_job_on_dgx(run: Path, nnodes: int, nproc: int, **finished: object) -> None:
+    config = {"cluster": {"name": "lab", "nodes": [{}, {}]}, "data": {"name": "ImageNet-1k"}}
+    job = write_job(run, nnodes, nproc, config, [change for change in CHANGES if change.key != "lr"], **finished)
     (job / "round1/node0_noderank0/sys_info.log").write_text(SYS_INFO)
 
 
@@ -39,10 +30,12 @@ def write_job(run: Path, nnodes: int, nproc: int, **finished: object) -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run at 1x1 and 1x8 with versions, one at 2x8, and one at 2x8 that lost its figures."""
     folder = tmp_path_factory.mktemp("result")
-    write_job(folder / "one", 1, 1)
-    write_job(folder / "one", 1, 8, device_name="NVIDIA A100-SXM4-40GB", versions={"torch": "2.14", "nccl": None})
-    write_job(folder / "two", 2, 8)
-    write_job(folder / "lost", 2, 8, p_core=None)
+    write_job_on_dgx(folder / "one", 1, 1)
+    write_job_on_dgx(
+        folder / "one", 1, 8, device_name="NVIDIA A100-SXM4-40GB", versions={"torch": "2.14", "nccl": None}
+    )
+    write_job_on_dgx(folder / "two", 2, 8)
+    write_job_on_dgx(folder / "lost", 2, 8, p_core=None)
     return folder
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, VIEWS, Page, browser
+from browser import VIEWS, Page
 from jobs_of import JOB, job
 
 from flagperf.compare.align import Alignment
@@ -207,14 +206,6 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(page(shown), encoding="utf-8")
     assert page(shown) == path.read_text(encoding="utf-8")  # to the byte
     return path
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 HEADS = (("acme", "A100"), ("other", "Chip"), ("bare_with_batch_size_32", "A100"))

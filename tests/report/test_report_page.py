@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, VIEWS, Page, browser
+from browser import CHROMIUM, VIEWS, Page
 from example_results import a_result
 from test_report import RUNS, VALUES, a_summary, make_run
 
@@ -20,12 +19,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="
 
 
 OPEN = "document.querySelectorAll('details').forEach((part) => (part.open = true))"
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import recorded
-from example_site import Bundles, write_bundles
+from example_site import Bundles
 
 from flagperf.bundle import archive
 from flagperf.bundle.approval import approval_file
@@ -25,18 +25,6 @@ pytestmark = pytest.mark.long
 JOB = "resnet50-pytorch-cpux1x2"
 Texts = tuple[str, str]  # a text of a file, and the text in its place
 Hostile = Callable[[Texts, Texts], Path]
-
-
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
-    return write_bundles(tmp_path_factory.mktemp("bundles"))
-
-
-@pytest.fixture(scope="module")
-def site(bundles: Bundles, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site") / "public"
-    assert run_command(["site", str(bundles.folder), f"into={folder}", f"keys={bundles.keys}"]) == 0
-    return folder
 
 
 class Links(HTMLParser):

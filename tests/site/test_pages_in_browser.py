@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Page, browser
-from example_site import write_bundles
+from browser import CHROMIUM, Page
 
 from flagperf.cli.main import run_command
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 SHOWN = "document.querySelectorAll('table.list tbody:not([hidden])').length"
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    bundles = write_bundles(folder)
-    assert run_command(["site", str(bundles.folder), f"into={folder / 'public'}", f"keys={bundles.keys}"]) == 0
-    return folder / "public"
 
 
 def kinds_of_pages(site: Path) -> list[Path]:

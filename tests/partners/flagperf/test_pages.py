@@ -5,33 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from example_results import CHANGES, CONFIG, write_round
+from example_results import write_job
 
 from flagperf.cli.main import run_command
-from flagperf.results import result
 
 START = "flagperf model=resnet50 vendor=nvidia hardware=A100 size=full"
 NEEDED = "no job at"
-
-
-def write_job(run: Path, nnodes: int, nproc: int) -> None:
-    """A finished job of resnet50 on A100, and its folder."""
-    job = run / f"resnet50-pytorch-A100x{nnodes}x{nproc}"
-    job.mkdir(parents=True)
-    config = {**CONFIG, "revision": 2, "nnodes": nnodes, "nproc": nproc}
-    (job / "config.yaml").write_text(yaml.safe_dump(config))
-    (job / "changes.yaml").write_text(yaml.safe_dump([vars(change) for change in CHANGES]))
-    write_round(job / "round1", ranks=nnodes * nproc)
-    result.write(result.result_of_logs(config, CHANGES, 1, job / "round1", result.Ending("finished")), job / "round1")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs at 1x1 and 1x8."""
     folder = tmp_path_factory.mktemp("result")
-    write_job(folder / "one", 1, 1)
-    write_job(folder / "eight", 1, 8)
+    write_job(folder / "one", 1, 1, {"revision": 2})
+    write_job(folder / "eight", 1, 8, {"revision": 2})
     return folder
 
 
