@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -18,17 +17,12 @@ import jsonschema
 import psutil
 import pytest
 import yaml
+from flagperf_command import FLAGPERF, flagperf
 
 ROOT = Path(__file__).parents[1]
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHORT = ("max_steps=3",)
 
 pytestmark = pytest.mark.torch
-
-
-def flagperf(*words: str, cwd: Path, timeout: float = 280, **variables: str) -> subprocess.CompletedProcess[str]:
-    env, argv = {**os.environ, **variables}, [*FLAGPERF, *words]
-    return subprocess.run(argv, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False, env=env)
 
 
 def results(folder: Path) -> dict[str, Any]:

@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 from recording import RECORDED
+from shipped import FAMILIES
 from toy import fork_ranks, losses, read_log, train, values
 
-from flagperf.config.files.search_path import CONF, family_of, options
 from flagperf.contract.components import component
 
-CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 ROUNDING = {
     "faster_rcnn": 0.1,  # rounding also decides which proposals it learns from
     "mask_rcnn": 0.1,
     "resnet50": 0.15,  # its large lr enlarges rounding from step to step, on some processors to 12 % at the third
 }
 QUICK = ("vit",)  # in the default suite; the others take minutes
-PARAMETERS = [pytest.param(case, id=case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES]
+PARAMETERS = [pytest.param(case, id=case, marks=[] if case in QUICK else pytest.mark.slow) for case in FAMILIES]
 Tiny = Callable[[str], dict[str, Any]]
 Recorded = Callable[[str], Path]
 STEPS = {"max_steps": 5, "log_freq": 1, "initial_evaluation": False}

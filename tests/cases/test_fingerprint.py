@@ -10,6 +10,7 @@ import framework_environment
 import pytest
 import torch
 import yaml
+from shipped import CASES
 from torch import nn
 
 from cases.fingerprint import SIZES, config_of, header, stated
@@ -18,7 +19,6 @@ from flagperf.contract.components import component
 from flagperf.trainer.pytorch.build import recompute
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 PARAMETERS = [
     pytest.param(
         case,

@@ -8,18 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shipped import FAMILIES
 
 from cases.golden_trainings import REFERENCE, forked, prepare
 from flagperf.compare.golden import golden_file
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF, family_of, options
+from flagperf.config.files.search_path import CONF
 from flagperf.contract.golden import Check, Curve, Golden, read
-
-CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FAMILIES)
 def test_a_case_is_inside_the_bands_of_its_curves(shared: Path, case: str) -> None:
     """All steps of each curve: a rounding may grow and leave a band of late steps, and the metrics come at the end.
 

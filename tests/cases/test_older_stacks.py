@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from flagperf_command import FLAGPERF
 from toy import losses, read_log
 
 from flagperf.config.compose import compose
@@ -83,7 +84,7 @@ def test_flagperf_trains_to_the_target(tiny: Tiny, tmp_path: Path, stack: str) -
     """By runtime.python, with two ranks."""
     case = TO_TARGET[stack]
     words = [f"model={case}", f"sample_dir={tiny(case)['sample_dir']}", "nproc=2", f"result_dir={tmp_path}"]
-    command = [sys.executable, "-c", "from flagperf.cli.main import main; main()", f"runtime.python={python_of(stack)}"]
+    command = [*FLAGPERF, f"runtime.python={python_of(stack)}"]
     done = subprocess.run([*command, *words, "run_name=run"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("run/*/round1/result.json")

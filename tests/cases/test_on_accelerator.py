@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import accelerator
 import pytest
 import toy
+from flagperf_command import FLAGPERF
 
 from flagperf.contract.perflog import Event
 
@@ -28,7 +28,6 @@ STEPS = {
     "eval_start_samples": 0,
 }
 ROUNDING = {"faster_rcnn": 0.1}  # rounding also decides which proposals it learns from
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 
 
 @pytest.mark.slow

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shipped import FAMILIES
 
-from flagperf.config.files.search_path import CONF, family_of, options
 from flagperf.config.parts.data_layout import check_layout
 from flagperf.contract.components import component
 
 QUICK = ("bert", "cpm", "glm", "resnet50")  # texts, words, numbers and pictures
-CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -24,7 +23,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
+    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in FAMILIES]
 )
 def test_same_bytes_each_time(tiny: Callable[[str], dict[str, Any]], tmp_path: Path, case: str) -> None:
     config = tiny(case)
@@ -32,7 +31,7 @@ def test_same_bytes_each_time(tiny: Callable[[str], dict[str, Any]], tmp_path: P
     assert contents(tmp_path) == contents(Path(config["data_dir"]))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FAMILIES)
 def test_layout(tiny: Callable[[str], dict[str, Any]], case: str) -> None:
     config = tiny(case)
     check_layout(config["data"], Path(config["data_dir"]))

@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shipped import FAMILIES
 from toy import fork_ranks, train
 
-from flagperf.config.files.search_path import CONF, family_of, options
-
-CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 SWEPT = ("bert", "transformer")  # among the shortest
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # seconds; a quiet machine needs less than 30
-@pytest.mark.parametrize("case", [case for case in CASES if case not in SWEPT])
+@pytest.mark.parametrize("case", [case for case in FAMILIES if case not in SWEPT])
 def test_one_rank(tiny: Callable[[str], dict[str, Any]], tmp_path: Path, case: str) -> None:
     (events,) = fork_ranks(partial(train, tiny(case)), tmp_path, ranks=1)
     finished = events[-1].value

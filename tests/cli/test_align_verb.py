@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from flagperf_command import flagperf
 
 from flagperf.cli.align import HINT, job_of, shipped_curves
 from flagperf.compare.golden import ALWAYS, identity_of
@@ -54,16 +55,7 @@ def test_a_case_of_another_framework_has_no_curves() -> None:
 
 
 def align(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = (
-        sys.executable,
-        "-c",
-        "from flagperf.cli.main import main; main()",
-        "align",
-        "model=glm",
-        *CHIP,
-        *FOLDERS,
-    )
-    return subprocess.run([*command, *words], capture_output=True, text=True, cwd=folder, timeout=280, check=False)
+    return flagperf("align", "model=glm", *CHIP, *FOLDERS, *words, cwd=folder)
 
 
 @pytest.mark.torch

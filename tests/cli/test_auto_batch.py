@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flagperf_command import flagperf
 
 ROOT = Path(__file__).parents[2]
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 JOB = "greedy-pytorch-cpux1x"
 MIB = 128  # that the task holds for each sample
 CASE = """\
@@ -74,10 +73,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def flagperf(folder: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def greedy(folder: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
     given = ["--config-dir", str(folder), "model=greedy", "auto_batch.steps=2", f"result_dir={cwd}", *words]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "tests/trainer")])}
-    return subprocess.run([*FLAGPERF, *given], env=environment, capture_output=True, text=True, cwd=cwd, timeout=280)
+    return flagperf(*given, cwd=cwd, PYTHONPATH=os.pathsep.join([str(folder), str(ROOT / "tests/trainer")]))
 
 
 def tried(record: dict[str, Any]) -> dict[int, str]:
@@ -89,7 +87,7 @@ def tried(record: dict[str, Any]) -> dict[int, str]:
 @pytest.mark.torch
 def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -> None:
     """A run that is resumed keeps the size."""
-    done = flagperf(folder, tmp_path, "nproc=2", "fits=1", "division=open", "train_batch_size=auto", "run_name=first")
+    done = greedy(folder, tmp_path, "nproc=2", "fits=1", "division=open", "train_batch_size=auto", "run_name=first")
     assert done.returncode == 0, done.stdout + done.stderr
     job = tmp_path / "first" / f"{JOB}2"
     summary = json.loads((job / "summary.json").read_text())
@@ -106,7 +104,7 @@ def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -
     assert "lr was left as it is, 0.1:\n\n| train_batch_size | peak memory [GiB] | points/s | fits |\n" in report
 
     words = ("nproc=2", "division=open", "train_batch_size=auto", "run_name=second", f"resume={tmp_path}/first")
-    done = flagperf(folder, tmp_path, *words, "max_steps=4")
+    done = greedy(folder, tmp_path, *words, "max_steps=4")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "  train_batch_size=auto: 1, as in the run that is resumed" in done.stdout
     summary = json.loads((tmp_path / "second" / f"{JOB}2" / "summary.json").read_text())
@@ -118,7 +116,7 @@ def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -
 def test_only_sizes_that_give_the_samples_of_a_step(folder: Path, tmp_path: Path) -> None:
     """Six samples a step: 4 would fit, and is not tried."""
     words = ("fits=5", "division=open", "+global_batch_size=6", "gradient_accumulation_steps=auto")
-    done = flagperf(folder, tmp_path, *words, "train_batch_size=auto", "run_name=whole")
+    done = greedy(folder, tmp_path, *words, "train_batch_size=auto", "run_name=whole")
     assert done.returncode == 0, done.stdout + done.stderr
     job = tmp_path / "whole" / f"{JOB}1"
     summary = json.loads((job / "summary.json").read_text())
@@ -133,11 +131,11 @@ def test_only_sizes_that_give_the_samples_of_a_step(folder: Path, tmp_path: Path
 @pytest.mark.slow
 def test_a_limit_that_is_measured(folder: Path, tmp_path: Path) -> None:
     words = ("division=open", f"held={MIB}", "checkpoint_freq=null")
-    done = flagperf(folder, tmp_path, *words, "run_name=two")
+    done = greedy(folder, tmp_path, *words, "run_name=two")
     assert done.returncode == 0, done.stdout + done.stderr
     of_two = json.loads((tmp_path / "two" / f"{JOB}1" / "summary.json").read_text())["statistics"]["peak_memory"]["max"]
     limit = f"{of_two * 1024 + 2.5 * MIB:.0f}m"  # for two samples more, and half a one
-    done = flagperf(folder, tmp_path, *words, "train_batch_size=auto", f"auto_batch.limit={limit}", "run_name=auto")
+    done = greedy(folder, tmp_path, *words, "train_batch_size=auto", f"auto_batch.limit={limit}", "run_name=auto")
     assert done.returncode == 0, done.stdout + done.stderr
     batch = json.loads((tmp_path / "auto" / f"{JOB}1" / "auto_batch.json").read_text())
     sizes = tried(batch)  # twice the first might be too much, and the line through it and its half says: 4
@@ -148,7 +146,7 @@ def test_a_limit_that_is_measured(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_not_even_the_fewest_samples_fit(folder: Path, tmp_path: Path) -> None:
     words = ("division=open", "least=2", "train_batch_size=auto", "auto_batch.limit=1m", "run_name=none")
-    done = flagperf(folder, tmp_path, *words)
+    done = greedy(folder, tmp_path, *words)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "flagperf: not even a batch of 2 fits: over the limit (" in done.stderr
     batch = json.loads((tmp_path / "none" / f"{JOB}1" / "auto_batch.json").read_text())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shipped import VENDORS
 
 from flagperf.cli.check_vendor import check_vendor
 from flagperf.cli.vendor_files import Lack
@@ -17,7 +18,6 @@ from flagperf.errors import ConfigError
 
 ACME = Path(__file__).parents[1] / "data/acme"
 GLOBAL = "# @package _global_\n"
-VENDORS = sorted(path.stem for path in (CONF / "vendor").glob("*.yaml"))
 
 
 @pytest.fixture

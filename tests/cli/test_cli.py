@@ -6,10 +6,10 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from flagperf_command import FLAGPERF
 
 from flagperf import __version__
 from flagperf.cli.help import EXIT_CODES, usage, verbs, words_of
@@ -208,14 +208,11 @@ def test_list_shows_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_reader_that_closes_the_output() -> None:
     """As `flagperf dry_run=true | head -1`: no traceback."""
-    command = [sys.executable, "-c", "from flagperf.cli.main import main; main()", "dry_run=true"]
+    command = [*FLAGPERF, "dry_run=true"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
         assert writer.stdout is not None and writer.stderr is not None
         writer.stdout.close()
         assert (writer.stderr.read(), writer.wait()) == (b"", 141)
-
-
-PROGRAM = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,7 @@ PROGRAM = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
     ],
 )
 def test_output_that_leads_nowhere(line: str, code: int, error: str, tmp_path: Path) -> None:
-    done = subprocess.run(["sh", "-c", line, "sh", *PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", line, "sh", *FLAGPERF], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr[: len(error)]) == (code, "", error)
     assert len(done.stderr.splitlines()) <= 1
 
@@ -239,7 +236,7 @@ def test_a_signal_before_the_hosts_are_connected(number: signal.Signals, tmp_pat
         cluster = f"title: silent\nnodes:\n  - {{address: 127.0.0.1, port: {silent.getsockname()[1]}}}\n"
         (tmp_path / "cluster").mkdir()
         (tmp_path / "cluster/silent.yaml").write_text(cluster)
-        command = [*PROGRAM, "doctor", "--config-dir", ".", "cluster=silent"]
+        command = [*FLAGPERF, "doctor", "--config-dir", ".", "cluster=silent"]
         run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         connection, _ = silent.accept()
         with connection:

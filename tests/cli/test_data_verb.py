@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from flagperf_command import FLAGPERF
 from PIL import Image
 from user_folder import SAMPLE, TOY, write
 
@@ -234,11 +234,7 @@ def test_a_conversion_that_fails_leaves_nothing(
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_an_interrupt_ends_the_writer(bench: Path, sent: signal.Signals) -> None:
     argv = ["--config-dir", "bench", "data", "prepare", "model=raw_hang", "source=original.csv", "data_dir=mine"]
-    launcher = subprocess.Popen(
-        [sys.executable, "-c", "from flagperf.cli.main import main; main()", *argv],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    launcher = subprocess.Popen([*FLAGPERF, *argv], stderr=subprocess.PIPE, text=True)
     pid = bench.parent / "pid"
     while not pid.exists() or not pid.read_text():
         assert launcher.poll() is None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from flagperf_command import flagperf
 
 from flagperf.contract.regular import read_yaml
 
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 PRODUCT = (  # figures with which a CPU has times
     "hardware.peak_flops={fp32: 1.0e+11}",
     "hardware.memory_bandwidth=1.0e+10",
@@ -21,10 +18,9 @@ PRODUCT = (  # figures with which a CPU has times
 )
 
 
-def flagperf(*words: str, cwd: Path) -> str:
+def printed(*words: str, cwd: Path) -> str:
     """What the command prints, with one blank between words. Traces are kept in the folder."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cwd)}
-    done = subprocess.run([*FLAGPERF, *words], capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+    done = flagperf(*words, cwd=cwd, XDG_CACHE_HOME=str(cwd))
     assert done.returncode == 0, done.stdout + done.stderr
     return "\n".join(" ".join(line.split()) for line in done.stdout.splitlines())
 
@@ -72,7 +68,7 @@ CHOICE = (
 @pytest.mark.torch
 def test_the_whole_answer(tmp_path: Path) -> None:
     words = ("model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=2", "size=tiny")
-    assert flagperf("predict", *words, cwd=tmp_path) == ANSWER
+    assert printed("predict", *words, cwd=tmp_path) == ANSWER
 
 
 @pytest.mark.slow
@@ -81,14 +77,14 @@ def test_a_run_with_the_mesh_that_is_chosen(tmp_path: Path) -> None:
     """Configuration, changes and first line name the mesh; then the run stands beside its own prediction."""
     words = ("model=llama3_8b", "nproc=2", *PRODUCT)
     steps = ("max_steps=6", "warmup_steps=2", "monitor.interval=60")
-    first, *_ = flagperf("run", *words, *steps, "parallel=auto", cwd=tmp_path).splitlines()
+    first, *_ = printed("run", *words, *steps, "parallel=auto", cwd=tmp_path).splitlines()
     (config,) = tmp_path.glob("result/run*/*/config.yaml")
     mesh = read_yaml(config)["parallel"]["mesh"]
     assert (first, mesh) == (CHOICE, {"dp_replicate": 1, "dp_shard": 2, "tp": 1, "pp": 1, "cp": 1, "ep": 1})
     changes = {change["key"]: change["after"] for change in read_yaml(config.with_name("changes.yaml"))}
     assert changes["parallel.mesh.dp_shard"] == 2
     beside = (f"measured={config.parents[1]}", "html=page.html")
-    *_, measured, page = flagperf("predict", *words, *beside, cwd=tmp_path).splitlines()
+    *_, measured, page = printed("predict", *words, *beside, cwd=tmp_path).splitlines()
     rates = r"[\d.]+ samples/s, [\d.]+ % of the eager bound, [\d.]+ % of the fused bound"
     assert re.fullmatch(f"measured on 1 x 2 devices: {rates}", measured)
     assert '"name":"measured"' in Path(tmp_path, page).read_text(encoding="utf-8")

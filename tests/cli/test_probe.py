@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from flagperf_command import flagperf
 
 from flagperf.cli.fabric import measure_fabric
 from flagperf.config.compose import compose, compose_jobs
 from flagperf.errors import ConfigError
 
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 DATA = Path(__file__).parents[1] / "data"
 FIGURES = ["fp32", "fp16", "bf16", "memory", "host_to_device", "all_reduce_node"]
 COPIES = ("host_to_device", "device_to_host", "device_to_device")
@@ -30,10 +28,6 @@ FACTORS = {  # bus bandwidth / algorithm bandwidth of two ranks
 COLLECTIVES = list(FACTORS)[3:]
 COLUMNS = "rank host device fp32 [TFLOP/s] fp16 [TFLOP/s] bf16 [TFLOP/s] memory [GB/s] host to device [GB/s]"
 COLUMNS += " all-reduce, node [GB/s]"
-
-
-def flagperf(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FLAGPERF, *words], capture_output=True, text=True, cwd=cwd, timeout=280, check=False)
 
 
 @pytest.mark.slow

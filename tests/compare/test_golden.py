@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shipped import FAMILIES
 
 from cases.golden_bands import OTHER_SPLIT
 from flagperf.compare.golden import golden_file, identity_of
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF, VENDORS, family_of, options
+from flagperf.config.files.search_path import CONF, VENDORS, options
 from flagperf.contract.golden import Check, Curve, Golden, read
 from flagperf.errors import ConfigError
 
-CASES = sorted({family_of(case, (CONF,)) for case in options("model", (CONF,))})
 METRICS = {"accuracy": 0.5, "loss": 7.0}
 CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], METRICS)
 BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01, "loss": 0.05})
@@ -64,7 +64,7 @@ def test_a_training_is_checked_against_a_curve(measured: Curve, verdict: str) ->
 @pytest.mark.long
 def test_each_curve_is_of_the_case_as_it_is_now() -> None:
     """Of each family of cases of PyTorch. Where this fails, `python -m cases.golden CASE` writes the curves again."""
-    curves = [golden for case in CASES for golden in read(golden_file(case, [CONF]))]
+    curves = [golden for case in FAMILIES for golden in read(golden_file(case, [CONF]))]
     configs = [compose([f"model={golden.case}", *golden.overrides]).config for golden in curves]
     stated = [(golden.case, golden.name, golden.revision, golden.identity) for golden in curves]
     assert stated == [

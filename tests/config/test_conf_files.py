@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from shipped import CASES
 
 from flagperf.config.compose import compose, compose_each, compose_jobs
 from flagperf.config.files.search_path import CONF, chain
@@ -18,8 +19,9 @@ from flagperf.contract.leaves import leaves
 from flagperf.contract.sample_data import is_sample_folder
 
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ON_FRAMEWORKS = sorted(path.relative_to(CONF / "model").with_suffix("") for path in (CONF / "model").glob("*/*.yaml"))
+
+PAGE = Path(__file__).parents[2] / "docs/configuration.md"
 
 SCALES = ("1x1", "1x8", "2x8")  # at which FlagPerf asks for every case
 
@@ -66,6 +68,21 @@ def is_yaml_without_tabs_or_long_lines(name: str) -> bool:
 
 
 RULES = [begins_with_its_command, has_its_package_line, is_yaml_without_tabs_or_long_lines]
+
+
+def test_who_uses_the_settings_that_no_shipped_case_sets() -> None:
+    """The page names a user for each of them, and for no other setting."""
+    declared = leaves(yaml.safe_load(text("training")))
+    of_cases = [name for name in FILES if name.startswith(("dataset/", "model/", "size/", "vendor/"))]
+    values = [item for name in of_cases for item in leaves(yaml.safe_load(text(name)) or {}).items()]
+    changed = {
+        key for key in declared if any(is_under(name, (key,)) and value != declared[key] for name, value in values)
+    }
+    section = PAGE.read_text(encoding="utf-8").partition("### Settings that no shipped case sets")[2].partition("##")[0]
+    first_cells = "".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))
+    named = re.findall(r"`(.*?)`", first_cells)
+    assert [key for key in declared if key not in changed and not is_under(key, named)] == []
+    assert [key for key in changed if is_under(key, named)] == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule in RULES])

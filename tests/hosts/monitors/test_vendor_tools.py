@@ -9,14 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from shipped import VENDORS
 
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.monitor_tool import make_table
 from flagperf.config.schema.values import JobConfig
 
 SMI = Path(__file__).parents[2] / "data/smi"
-VENDORS = sorted(path.stem for path in (CONF / "vendor").glob("*.yaml"))
 
 
 def lines(*values: str) -> str:

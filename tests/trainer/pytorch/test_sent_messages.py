@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from flagperf_command import flagperf
 
 from flagperf.trainer.pytorch.trace.traced import trace
 
@@ -25,7 +24,6 @@ KINDS = {  # operator of the profile → collective operation
     "c10d::broadcast_": "broadcast",
 }
 FLOAT = 4  # bytes: these cases train in fp32
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHARDED = ("model=llama3_8b", "division=open", "global_batch_size=null", "gradient_accumulation_steps=1")
 STAGES = (
     "model=llama3_8b",
@@ -85,8 +83,8 @@ def predicted(path: Path) -> Messages:
     ],
 )
 def test_ranks_send_what_the_trace_counts(words: tuple[str, ...], tmp_path: Path) -> None:
-    run = (*FLAGPERF, *words, "profile=true", "warmup_steps=2", "max_steps=6", "result_dir=.")
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    steps = ("profile=true", "warmup_steps=2", "max_steps=6", "result_dir=.")
+    done = flagperf(*words, *steps, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (profile,) = tmp_path.glob("run*/*/round1/*/trace.json")
     assert noted(profile) == predicted(profile.parents[1] / "config.yaml")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from shipped import CASES
 
 from cases.fingerprint import config_of
 from flagperf.config.files.search_path import CONF, family_of
@@ -19,7 +20,6 @@ from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.traced import trace
 
 CPU = torch.device("cpu")
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 REAL_STEPS = ("detr", "faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # of full size they take minutes
 SIZES = [
     (case, size)
