@@ -2,9 +2,9 @@
 
     python benchmarks/predicted_published.py [CASE ...]
 
-Memory: the margin is calibrated on every second row, and applied to all. Throughput: p_core beside the bound of the
-traced step. Without CASE: all cases but those whose trace computes real steps, and the table is written into
-docs/predict.md, between its two comments.
+Memory: the margin is calibrated on every second row of the cases whose batches all have the same shapes, and applied to
+all rows. Throughput: p_core beside the bound of the
+traced step. Without CASE: all cases, and the table is written into docs/predict.md, between its two comments.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ PAGE = Path(__file__).parents[1] / "docs/predict.md"
 BEGIN, END = "<!-- predicted_published -->", "<!-- /predicted_published -->"
 GIB = 2**30
 GOAL = 0.15
-REAL_STEPS = ("detr", "faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # whose traces take minutes
-TOKENS = "tokens/s"  # a unit of which a sample has many: the bound is in samples
+PARTS_OF_SAMPLES = ("mel frames/s", "tokens/s")  # units; the bound is in samples
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,14 @@ class Row:
         return None if self.trace is None else self.trace.memory.total / GIB
 
     @property
+    def one_shape(self) -> bool:
+        """Whether all batches of the training have the shapes of the traced batch."""
+        return self.trace is not None and self.trace.case.how == "shapes"
+
+    @property
     def rates(self) -> tuple[float, float] | None:
         """Samples/s of the job at most: eager and fused, communication beside computation."""
-        if self.trace is None or self.config["throughput_unit"] == TOKENS:
+        if self.trace is None or self.config["throughput_unit"] in PARTS_OF_SAMPLES:
             return None
         times = job_times(self.trace, self.config, figures_of(self.config))
         if times is None:
@@ -66,7 +70,7 @@ class Row:
 def configurations(cases: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     """Each published row of the cases, and its configuration."""
     for path in sorted((CONF / "published").glob("*.yaml")):
-        if path.stem not in cases if cases else path.stem in REAL_STEPS:
+        if cases and path.stem not in cases:
             continue
         for published in yaml.safe_load(path.read_text(encoding="utf-8"))["results"]:
             _, nnodes, nproc = published["config"].split("x")
@@ -115,33 +119,43 @@ def calibration(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return above / below, mean_y - above / below * mean_x
 
 
-def table(found: Sequence[Row]) -> str:
+def table(all_rows: Sequence[Row]) -> str:
     """The table, and what it says in sentences."""
-    known = [(row.held, float(row.published["memory"])) for row in found if row.held and "memory" in row.published]
-    factor, constant = calibration(known[::2])
+    known = [row for row in all_rows if row.held and "memory" in row.published]
+    alike, mixed = ([row for row in known if row.one_shape is wanted] for wanted in (True, False))
+    factor, constant = calibration([(row.held or 0.0, float(row.published["memory"])) for row in alike[::2]])
+
+    def within(some: Sequence[Row]) -> str:
+        return f"{sum(abs(_off(row, factor, constant) or 0.0) <= GOAL for row in some)} of the {len(some)}"
+
     lines = [
         "| case | scale | precision | batch | tensors [GiB] | predicted [GiB] | published [GiB] | difference "
         "| at most, eager | at most, fused | published p_core | of eager |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-        *(_line(row, factor, constant) for row in found),
+        *(_line(row, factor, constant) for row in all_rows),
     ]
-    errors = [(factor * held + constant) / published - 1 for held, published in known]
-    above = [row for row in found if row.rates and row.published.get("p_core", 0) > row.rates[1]]
-    within = [abs(error) <= GOAL for error in errors]
-    said = (
-        f"Calibrated on every second row: predicted = {factor:.3g} x tensors + {constant:.3g} GiB. Within {GOAL:.0%}: "
-        f"{sum(within[1::2])} of the {len(within[1::2])} other rows, {sum(within)} of all {len(errors)}. "
+    above = [row for row in all_rows if row.rates and row.published.get("p_core", 0) > row.rates[1]]
+    sentences = (
+        f"Calibrated on every second row of cases whose batches all have the same shapes: predicted = {factor:.3g} x "
+        f"tensors + {constant:.3g} GiB. Within {GOAL:.0%}: {within(alike[1::2])} other rows of these cases, "
+        f"{within(alike)} rows of these cases, {within(mixed)} rows of cases whose batches have many shapes. "
         f"{len(above)} published p_core lie above the fused bound."
     )
-    untraced = {row.case: row.reason for row in found if row.trace is None}
+    untraced = {row.case: row.reason for row in all_rows if row.trace is None}
     reasons = "".join(f"\n- {case}: {reason}" for case, reason in untraced.items())
-    return "\n".join(lines) + "\n\n" + said + (f"\n\nNot traced:\n{reasons}" if reasons else "")
+    return "\n".join(lines) + "\n\n" + sentences + (f"\n\nNot traced:\n{reasons}" if reasons else "")
+
+
+def _off(row: Row, factor: float, constant: float) -> float | None:
+    """Predicted over published memory, less 1."""
+    if row.held is None or "memory" not in row.published:
+        return None
+    return (factor * row.held + constant) / row.published["memory"] - 1
 
 
 def _line(row: Row, factor: float, constant: float) -> str:
-    published, core = row.published.get("memory"), row.published.get("p_core")
+    published, core, off = row.published.get("memory"), row.published.get("p_core"), _off(row, factor, constant)
     predicted = None if row.held is None else factor * row.held + constant
-    off = None if predicted is None or published is None else predicted / published - 1
     eager, fused = row.rates or (None, None)
     cells = [row.case, row.scale, row.precision, str(row.batch), _text(row.held), _text(predicted), _text(published)]
     cells += ["–" if off is None else f"{off:+.0%}" + (" **" if abs(off) > GOAL else ""), _text(eager), _text(fused)]

@@ -186,7 +186,7 @@ class _Search:
         memory = Fit.of(first, job.config).memory if isinstance(first, Trace) else None
         if memory is None or not isinstance(first, Trace) or not isinstance(second, Trace):
             return None
-        search = cls(job, {}, memory, ended=first.case.how == "values")  # real steps take minutes
+        search = cls(job, {}, memory, ended=first.case.how == "values")  # each batch lies on one line
         search.add(first)
         search.add(second)
         return search

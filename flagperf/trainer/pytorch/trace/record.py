@@ -129,7 +129,7 @@ def _notes(config: Mapping[str, Any], counted: Counted) -> list[str]:
         notes.append(f"{low} and {high} of {sum(few.stages)} equal blocks were traced; the rest follows on a line.")
     if counted.how == "values":
         samples = "1 and 2 samples" + (f" of length {LENGTHS[0]} and {LENGTHS[1]}" if counted.length else "")
-        notes.append(f"Values decide shapes: real steps of {samples} on the CPU; the rest follows on a line.")
+        notes.append(f"Values decide shapes: steps with values, of {samples}; the rest follows on a line.")
     if counted.guessed - {""}:
         notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(counted.guessed))}.")
     return notes

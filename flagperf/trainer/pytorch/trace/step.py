@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from flagperf.contract.components import component
@@ -33,7 +33,7 @@ class Step:
     """A step of a network that this rank holds.
 
     Args:
-        mode: in which tensors have no values; None: they have.
+        mode: in which tensors have no values, or convolutions compute none.
         batch: as the task's data set gives it.
         names: of the network's modules.
         form: of the tensor that stages of a pipeline pass on; None: the network has one stage, or this rank has the
@@ -46,7 +46,7 @@ class Step:
         strategy: Strategy,
         task: Task,
         network: nn.Module,
-        mode: FakeTensorMode | None,
+        mode: TorchDispatchMode,
         batch: Any,
         names: Mapping[nn.Module, str],
         form: Form | None = None,
@@ -60,7 +60,7 @@ class Step:
         """Make the optimizer and its state, then one step that the tally counts."""
         memory = tally.memory
         with ExitStack() as stack:
-            stack.enter_context(self.mode or nullcontext())
+            stack.enter_context(self.mode)
             stack.enter_context(memory.following_resizes())
             stack.enter_context(shapes_unseen(tally))
             stack.enter_context(tally)

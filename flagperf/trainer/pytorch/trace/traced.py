@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -31,6 +32,7 @@ from flagperf.trainer.pytorch.trace.stand_in import (
 )
 from flagperf.trainer.pytorch.trace.step import Step
 from flagperf.trainer.pytorch.trace.tally import Tally
+from flagperf.trainer.pytorch.trace.uncomputed import ConvolutionsUncomputed
 
 if TYPE_CHECKING:
     from flagperf.trainer.pytorch.trace.pipeline import Form, TracedRank
@@ -85,11 +87,11 @@ def _counted(
     few_blocks = () if task.values_decide else _blocks(meta_network(config, settings, task, world), rank)
     guessed: set[str] = set()
 
-    def counts(samples: int, micro_steps: int, numbers: Sequence[int] = (), length: int | None = None) -> Counts:
+    def counts(samples: int, micro_steps: int, numbers: Sequence[int] = ()) -> Counts:
         nonlocal form
         few = replace(settings, gradient_accumulation_steps=micro_steps)
         stages = rank.blocks if rank and few_blocks else ()
-        tally, form = _tally(config, few, world, samples, numbers, stages, length, form)
+        tally, form = _tally(config, few, world, samples, numbers, stages, form=form)
         guessed.update(tally.guessed)
         return tally.finish()
 
@@ -99,16 +101,10 @@ def _counted(
         few = [of_all_blocks(samples, micro_steps, (*numbers, number)) for number in FEW]
         return few_blocks[len(numbers)].line(few)
 
-    def of_full_length(samples: int, micro_steps: int) -> Counts:
-        if task.full_length is None:
-            return counts(samples, micro_steps)
-        short = [counts(samples, micro_steps, length=length) for length in LENGTHS]
-        return along_line(short, LENGTHS, task.full_length)
-
     def of_all_samples(micro_steps: int) -> Counts:
         if not task.values_decide:
             return of_all_blocks(settings.train_batch_size, micro_steps)
-        few = [of_full_length(number, micro_steps) for number in SAMPLES]
+        few = [_of_values(_without_batch(config), number, micro_steps) for number in SAMPLES]
         return along_line(few, SAMPLES, settings.train_batch_size)
 
     def of_all_steps() -> Counts:
@@ -121,6 +117,27 @@ def _counted(
 
     made = of_all_steps()
     return Counted(made, "values" if task.values_decide else "shapes", few_blocks, task.full_length, guessed, form)
+
+
+@lru_cache(maxsize=None)
+def _of_values(config_json: str, samples: int, micro_steps: int) -> Counts:
+    """Counts of a case whose values decide shapes. They are made once for all batch sizes of a configuration."""
+    config = json.loads(config_json)
+    settings, world, task = settings_of(config), world_of(config), component(config, "task")
+    settings = replace(settings, gradient_accumulation_steps=micro_steps)
+
+    def counts(length: int | None = None) -> Counts:
+        return _tally(config, settings, world, samples, length=length)[0].finish()
+
+    if task.full_length is None:
+        return counts()
+    return along_line([counts(length) for length in LENGTHS], LENGTHS, task.full_length)
+
+
+def _without_batch(config: Mapping[str, Any]) -> str:
+    """A configuration as JSON, with batch 1 and without what depends on the batch and changes no count."""
+    kept = {key: value for key, value in config.items() if key not in ("division", "lr_scheduler")}
+    return json.dumps({**kept, "train_batch_size": 1}, sort_keys=True)
 
 
 def _blocks(network: nn.Module, rank: TracedRank | None) -> tuple[Blocks, ...]:
@@ -138,10 +155,10 @@ def _tally(
     settings: Settings,
     world: World,
     samples: int,
-    numbers: Sequence[int],
-    stages: Sequence[int],
-    length: int | None,
-    form: Form | None,
+    numbers: Sequence[int] = (),
+    stages: Sequence[int] = (),
+    length: int | None = None,
+    form: Form | None = None,
 ) -> tuple[Tally, Form | None]:
     """One step, of so many samples in a micro step. Returns the form that the stages of a pipeline pass on, too.
 
@@ -152,16 +169,16 @@ def _tally(
     """
     task: Task = component(config, "task")
     strategy = make_strategy(config, settings, world)
-    mode = None if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
-    if mode is None:
+    mode = ConvolutionsUncomputed() if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
+    if task.values_decide:
         network = build_network(config, settings, task, CPU, world)
     else:
         network = meta_network(config, settings, task, world)
     names = {module: name for name, module in network.named_modules()}
     blocks.keep(network, numbers, stages)
-    if mode is not None:
+    if isinstance(mode, FakeTensorMode):
         network = part_of_rank(network, strategy, mode)
-    with mode or nullcontext():
+    with mode:
         batch = task.full_batch(config, samples) if length is None else task.batch_of_length(config, samples, length)
     tally = Tally(strategy.mesh, task.samples(batch) * settings.gradient_accumulation_steps)
     step = Step(config, strategy, task, network, mode, batch, names, form)
