@@ -53,7 +53,7 @@ def _milliseconds(scale: Scale) -> str:
     return ABSENT if scale.times is None else number(1000 * scale.times.at_least(fused=True, overlap=True), 3)
 
 
-def time_lines(scale: Scale, unit: str = "samples/s") -> Iterator[str]:
+def time_lines(scale: Scale) -> Iterator[str]:
     """The bounds of one job in sentences, or the figures that are missing for them."""
     if scale.times is None:
         yield f"No times: {', '.join(scale.missing)} missing in {scale.source}."
@@ -62,8 +62,8 @@ def time_lines(scale: Scale, unit: str = "samples/s") -> Iterator[str]:
         seconds = [scale.times.at_least(fused=fused, overlap=overlap) for overlap in (True, False)]
         rates = [scale.samples / bound for bound in seconds]
         yield (
-            f"{title}: at most {number(rates[0])} {unit}, a step takes at least {number(1000 * seconds[0], 3)} ms; "
-            f"without overlap of communication at most {number(rates[1])} {unit}; "
+            f"{title}: at most {number(rates[0])} samples/s, a step takes at least {number(1000 * seconds[0], 3)} ms; "
+            f"without overlap of communication at most {number(rates[1])} samples/s; "
             f"MFU at most {percent(scale.mfu(fused=fused))}"
         )
     yield f"The figures of the product are from {scale.source}. MFU counts the operations of the traced step."
@@ -127,7 +127,7 @@ def _sides(scale: Scale) -> str:
     return ", ".join(f"{side}={size}" for side, size in scale.mesh.shown.items())
 
 
-def scale_charts(scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> list[Chart]:
+def scale_charts(scales: Sequence[Scale], measured: Sequence[Measured]) -> list[Chart]:
     """Throughput and efficiency over devices, a curve for each tp; `measured`: runs, each of them a point."""
     tps = sorted({scale.mesh.tp for scale in scales})
     rates: dict[str, list[Point]] = {f"at most, tp={tp}": [] for tp in tps}

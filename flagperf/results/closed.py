@@ -107,7 +107,7 @@ def _differences(built: Section, stated: Section, config: Section) -> Iterator[s
         yield from _other_schedule(built["schedule"], stated["schedule"])
 
 
-def _other_network(built: Section, stated: Section, proven: Sequence[str] | None = None) -> Iterator[str]:
+def _other_network(built: Section, stated: Section, proven: Sequence[str] | None) -> Iterator[str]:
     """Compares two networks.
 
     Args:
@@ -152,9 +152,7 @@ def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:
         )
 
 
-def _other_optimizer(
-    built: Section, stated: Section, arguments: Section, proven: Section | None = None
-) -> Iterator[str]:
+def _other_optimizer(built: Section, stated: Section, arguments: Section, proven: Section | None) -> Iterator[str]:
     """Compares two optimizers. `proven`: class and step of an optimizer that the proof has compared with the case's."""
     package = stated["class"].rpartition(".")[0].rpartition(".")[0]
     if proven and (built["class"], built["step"]) == (proven["class"], proven["step"]):

@@ -95,7 +95,7 @@ def in_code_dir(code_dir: str | None, libraries: Collection[str], key: str = "co
 
 
 def on_the_path(
-    environment: Mapping[str, str], working_folder: Path, libraries: Collection[str], path: Sequence[str] = sys.path
+    environment: Mapping[str, str], working_folder: Path, libraries: Collection[str]
 ) -> Iterator[ConfigError]:
     """Errors for the first folders of a rank's search path on this machine: the working folder, and PYTHONPATH.
 
@@ -103,7 +103,7 @@ def on_the_path(
     """
     python_path = [Path(folder).absolute() for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
     folders = {working_folder: "the working folder", **dict.fromkeys(python_path, "PYTHONPATH")}
-    further_path = [folder for folder in path if Path(folder).absolute() not in folders]
+    further_path = [folder for folder in sys.path if Path(folder).absolute() not in folders]
     python_folders = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     python_folders |= {folder / "lib-dynload" for folder in python_folders}
     for folder, key in folders.items():

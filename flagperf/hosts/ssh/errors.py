@@ -35,7 +35,7 @@ OS_PROBLEMS = {
 }
 
 
-def explain(error: BaseException, route: Sequence[Node], ssh: Ssh, keys: HostKeys | None = None) -> FlagperfError:
+def explain(error: BaseException, route: Sequence[Node], ssh: Ssh, keys: HostKeys | None) -> FlagperfError:
     """The error for a failure of asyncssh.
 
     Args:

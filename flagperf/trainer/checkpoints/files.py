@@ -13,7 +13,7 @@ import pickle
 import shutil
 import socket
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -62,11 +62,11 @@ class SingleRank(Ranks):
         return [value]
 
 
-def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def checkpoint_folder() -> Path:
     """The folder of this training's checkpoints: one a round, beside the log folders of its nodes."""
-    if "FLAGPERF_CHECKPOINT_DIR" in environment:
-        return Path(environment["FLAGPERF_CHECKPOINT_DIR"])
-    return Path(environment.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
+    if "FLAGPERF_CHECKPOINT_DIR" in os.environ:
+        return Path(os.environ["FLAGPERF_CHECKPOINT_DIR"])
+    return Path(os.environ.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
 
 
 def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
