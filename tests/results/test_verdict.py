@@ -88,43 +88,37 @@ def without(event: str) -> Evidence:
     return dataclasses.replace(sound, logs=(sound.logs[0], dataclasses.replace(sound.logs[1], events=cut)))
 
 
+def beginning(sound: Evidence, event: str, *values: dict[str, Any]) -> Evidence:
+    """The same evidence, with this event at the begin of each rank's log."""
+    logs = [
+        dataclasses.replace(log, events=(Event(event, value, rank=log.rank), *log.events))
+        for log, value in zip(sound.logs, values, strict=True)
+    ]
+    return dataclasses.replace(sound, logs=logs)
+
+
 def built(*counts: dict[str, int], **finished: Any) -> Evidence:
     """Sound ranks of a case on images, each of which counted its data."""
-    sound = evidence(**finished)
-    logs = [
-        dataclasses.replace(log, events=(Event("BUILT", {"data": found}, rank=log.rank), *log.events))
-        for log, found in zip(sound.logs, counts, strict=True)
-    ]
-    return dataclasses.replace(sound, logs=logs, extent=Extent("images", train=1_281_167, eval=50_000))
+    counted = beginning(evidence(**finished), "BUILT", *({"data": found} for found in counts))
+    return dataclasses.replace(counted, extent=Extent("images", train=1_281_167, eval=50_000))
 
 
 def frozen(start: str, end: str) -> Evidence:
     """Sound ranks with adapters, and the checksums of their frozen weights."""
-    sound = evidence(frozen_checksum=end)
     value = {"frozen": {"parameters": 10, "checksum": start}}
-    logs = [dataclasses.replace(log, events=(Event("BUILT", value, rank=log.rank), *log.events)) for log in sound.logs]
-    return dataclasses.replace(sound, logs=logs)
+    return beginning(evidence(frozen_checksum=end), "BUILT", value, value)
 
 
 def submitted(*configs: dict[str, Any]) -> Evidence:
     """Sound ranks, each of which says what its configuration is."""
-    sound = evidence()
-    logs = [
-        dataclasses.replace(log, events=(Event("SUBMIT_INFO", {"config": config}, rank=log.rank), *log.events))
-        for log, config in zip(sound.logs, configs, strict=True)
-    ]
-    return dataclasses.replace(sound, logs=logs)
+    return beginning(evidence(), "SUBMIT_INFO", *({"config": config} for config in configs))
 
 
 def aligned(software: dict[str, str]) -> Evidence:
     """Sound ranks on torch 2.4.0, of a run that requires an alignment and has one of this software."""
-    sound = evidence()
     versions = {"software": {"versions": {"torch": "2.4.0", "flagperf": "0.2.0", "timm": None}}}
-    logs = [
-        dataclasses.replace(log, events=(Event("BUILT", versions, rank=log.rank), *log.events)) for log in sound.logs
-    ]
     config = {"require_alignment": True, "alignment_record": {"software": software}}
-    return dataclasses.replace(sound, logs=logs, config=config)
+    return dataclasses.replace(beginning(evidence(), "BUILT", versions, versions), config=config)
 
 
 def changed(**fields: Any) -> Callable[[], Evidence]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gradients import gradient_norm
+from megatron import published_layers
 from sklearn.metrics.pairwise import cosine_similarity
 from torch import Tensor, nn
 from torchmetrics.text import Perplexity
@@ -129,24 +130,8 @@ def test_a_rank_without_samples(evaluated: tuple[nn.Module, Tensor, Tensor], tmp
 def published(network: GPT2LMHeadModel) -> dict[str, Tensor]:
     """The network's weights in half precision under the names of CPM-1-Finetune."""
     ours = network.transformer.state_dict()
-    weights = {
-        "word_embeddings.weight": ours["wte.weight"],
-        "position_embeddings.weight": ours["wpe.weight"],
-        "transformer.final_layernorm.weight": ours["ln_f.weight"],
-        "transformer.final_layernorm.bias": ours["ln_f.bias"],
-    }
-    for layer in range(2):
-        for theirs, name in (
-            ("input_layernorm", "ln_1"),
-            ("attention.query_key_value", "attn.c_attn"),
-            ("attention.dense", "attn.c_proj"),
-            ("post_attention_layernorm", "ln_2"),
-            ("mlp.dense_h_to_4h", "mlp.c_fc"),
-            ("mlp.dense_4h_to_h", "mlp.c_proj"),
-        ):
-            weight = ours[f"h.{layer}.{name}.weight"]
-            weights[f"transformer.layers.{layer}.{theirs}.weight"] = weight.t() if weight.ndim == 2 else weight
-            weights[f"transformer.layers.{layer}.{theirs}.bias"] = ours[f"h.{layer}.{name}.bias"]
+    weights = {"word_embeddings.weight": ours["wte.weight"], "position_embeddings.weight": ours["wpe.weight"]}
+    weights |= published_layers(ours)
     return {name: weight.half() for name, weight in weights.items()}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gradients import gradient_norm
+from megatron import published_layers
 from torch import Tensor, nn
 from transformers import GPT2Model
 
@@ -138,22 +139,8 @@ def published(network: GLMForMultipleChoice) -> dict[str, Any]:
         "word_embeddings.weight": ours["transformer.wte.weight"],
         "transformer.position_embeddings.weight": ours["transformer.wpe.weight"],
         "transformer.block_position_embeddings.weight": ours["block_position.weight"],
-        "transformer.final_layernorm.weight": ours["transformer.ln_f.weight"],
-        "transformer.final_layernorm.bias": ours["transformer.ln_f.bias"],
+        **published_layers(network.transformer.state_dict()),
     }
-    for number in range(2):
-        layer, block = f"transformer.layers.{number}", f"transformer.h.{number}"
-        for theirs, name, turned in (
-            ("input_layernorm", "ln_1", False),
-            ("attention.query_key_value", "attn.c_attn", True),
-            ("attention.dense", "attn.c_proj", True),
-            ("post_attention_layernorm", "ln_2", False),
-            ("mlp.dense_h_to_4h", "mlp.c_fc", True),
-            ("mlp.dense_4h_to_h", "mlp.c_proj", True),
-        ):
-            weight = ours[f"{block}.{name}.weight"]
-            module[f"{layer}.{theirs}.weight"] = weight.t().contiguous() if turned else weight
-            module[f"{layer}.{theirs}.bias"] = ours[f"{block}.{name}.bias"]
     return {
         "module": {name: weight.half() for name, weight in module.items()},
         "iteration": 200000,

@@ -198,6 +198,17 @@ TUNING = "{acme}/vendor/acme/resnet50/A1.yaml"
             lines("unknown key", where="command line", key="vendor.extension.hook", do="did you mean 'network_hook'?"),
             id="unknown key",
         ),
+        pytest.param(
+            ("framework=paddle", "model=bert", "vendor.extension.network_hook=acme_kernels.accelerate"),
+            lines(
+                "there is no such thing with PaddlePaddle",
+                where="command line",
+                key="vendor.extension.network_hook",
+                given="acme_kernels.accelerate",
+                do="framework=pytorch",
+            ),
+            id="another framework has the case's own parts",
+        ),
     ],
 )
 def test_refused(acme: Path, words: tuple[str, ...], expected: str) -> None:
@@ -228,18 +239,6 @@ def test_code_without_a_folder(tmp_path: Path) -> None:
         key="vendor.extension.folder",
         given="null",
         do="make vendors/cpu/code in your --config-dir folder; proofs lie beside it",
-    )
-
-
-def test_another_framework_has_the_cases_own_parts(acme: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        composed(acme, "framework=paddle", "model=bert", "vendor.extension.network_hook=acme_kernels.accelerate")
-    assert str(caught.value) == lines(
-        "there is no such thing with PaddlePaddle",
-        where="command line",
-        key="vendor.extension.network_hook",
-        given="acme_kernels.accelerate",
-        do="framework=pytorch",
     )
 
 
