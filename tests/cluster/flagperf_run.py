@@ -52,14 +52,21 @@ class Done:
         return found
 
 
-class User:
-    """A person with a configuration folder of their own, in which `cluster=lab` is described."""
+class Person:
+    """Someone with a configuration folder of their own, in which their cluster is described.
 
-    def __init__(self, lab: TestCluster, home: Path, *, steps: bool = False, **cluster: Any) -> None:
-        self.home, self.lab = home, lab
+    Attributes:
+        words: are added to each command with overrides.
+        verbs: first words of commands that take overrides, beside an override itself.
+    """
+
+    words: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+
+    def __init__(self, home: Path, cluster: str, described: Mapping[str, Any], **variables: str) -> None:
+        self.home, self.cluster, self.variables = home, cluster, variables
         self.config_dir = home / "bench"
-        self.write("cluster/lab", cluster_file(lab) | cluster)
-        self.words = ("+experiment=steps",) if steps else ()
+        self.write(f"cluster/{cluster}", described)
         self.write("experiment/steps", {"framework": STEPS}, "# @package _global_\n")
 
     def write(self, name: str, content: Mapping[str, Any], first_line: str = "") -> None:
@@ -71,28 +78,41 @@ class User:
         found: dict[str, Any] = yaml.safe_load((self.config_dir / f"{name}.yaml").read_text())
         return found
 
-    def start(self, *words: str, run_name: str = "run", scenario: str = "fine") -> subprocess.Popen[str]:
+    def start(self, *words: str, run_name: str = "run", scenario: str = "fine", **env: str) -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]
-        if "=" in words[0]:
-            command += ["cluster=lab", f"result_dir={word(self.home / 'result')}", f"run_name={word(run_name)}"]
-            command += self.words
+        if "=" in words[0] or words[0] in self.verbs:
+            result = [f"result_dir={word(self.home / 'result')}", f"run_name={word(run_name)}"]
+            command += [f"cluster={self.cluster}", *result, *self.words]
+        own = {"OMP_NUM_THREADS": "1", "COLUMNS": "500", "SCENARIO": scenario}
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "500", "SCENARIO": scenario},
+            env={**os.environ, **self.variables, **own, **env},
             start_new_session=True,
         )
 
-    def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 270) -> Done:
-        with self.start(*words, run_name=run_name, scenario=scenario) as process:  # closes its pipe, and waits for it
+    def end(self, process: subprocess.Popen[str], run_name: str = "run", timeout: float = 270) -> Done:
+        with process:  # closes its pipe, and waits for it
             try:
                 output, _ = process.communicate(timeout=timeout)
             finally:
                 process.kill()  # where it is late, and the next test must not meet it
         return Done(process.returncode, output, self.home / "result" / run_name)
+
+    def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 270, **env: str) -> Done:
+        return self.end(self.start(*words, run_name=run_name, scenario=scenario, **env), run_name, timeout)
+
+
+class User(Person):
+    """A person whose `cluster=lab` are the hosts of the test cluster."""
+
+    def __init__(self, lab: TestCluster, home: Path, *, steps: bool = False, **cluster: Any) -> None:
+        super().__init__(home, "lab", cluster_file(lab) | cluster)
+        self.lab = lab
+        self.words = ("+experiment=steps",) if steps else ()
 
 
 def cluster_file(lab: TestCluster) -> dict[str, Any]:
