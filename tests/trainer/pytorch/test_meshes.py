@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +11,18 @@ from typing import Any, NamedTuple
 import pytest
 import tiny_llama
 import toy
-from test_parallel import DDP, EQUAL, EVALUATED, SHARDED, Told, check_parameters, configuration, refusals, train
+from test_parallel import (
+    DDP,
+    EQUAL,
+    EVALUATED,
+    SHARDED,
+    Told,
+    check_parameters,
+    configuration,
+    refusals,
+    train,
+    train_halves,
+)
 
 STEPS, SAMPLES, MICRO_STEPS = 20, 16, 2
 DATA = {"length": 17}
@@ -157,17 +167,11 @@ RESUMED = {
 }
 
 
-def interrupt_and_resume(folder: Path) -> dict[str, Told]:
-    """Half of the training with divided experts, the other half on each mesh."""
-    os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
-    half = STEPS // 2
-    train(config_of(RESUMED["the same"], max_steps=half, checkpoint_freq=half), folder)
-    return {name: train(config_of(division, resume=saved), folder) for name, division in RESUMED.items()}
-
-
 @pytest.mark.slow
 def test_divided_experts_are_resumed_under_another_mesh(alone: Callable[[str], Told], tmp_path: Path) -> None:
-    told = toy.fork_ranks(interrupt_and_resume, tmp_path, ranks=2)
+    first = config_of(RESUMED["the same"], max_steps=STEPS // 2, checkpoint_freq=STEPS // 2)
+    others = {name: config_of(division) for name, division in RESUMED.items()}
+    told = toy.fork_ranks(partial(train_halves, first, others), tmp_path, ranks=2)
     for name in RESUMED:
         check([of_rank[name] for of_rank in told], alone("experts"), name, STEPS // 2)
 

@@ -269,23 +269,24 @@ RESUMED = {
 }
 
 
-def interrupt_and_resume(folder: Path) -> dict[str, Told]:
-    """Half of the training on one mesh, the other half on each; the checkpoints lie where all ranks see them.
+def train_halves(first: dict[str, Any], others: Mapping[str, dict[str, Any]], folder: Path) -> dict[str, Told]:
+    """The first half of a training, then the other half in several ways, each from the checkpoint of the first.
 
-    The checkpoint is written while the first training makes further steps.
+    The checkpoint lies where all ranks see it.
     """
     os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
-    half = STEPS // 2
-    first = configuration(RESUMED["the same mesh"], 4, max_steps=half + 2, checkpoint_freq=half)
-    train({**first, "checkpoint_in_background": True}, folder)
-    return {name: train(configuration(given, 4, resume=saved), folder) for name, given in RESUMED.items()}
+    train(first, folder)
+    return {name: train({**config, "resume": saved}, folder) for name, config in others.items()}
 
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Told]]]:
     """Where the checkpoints lie, and what each rank told of each mesh."""
-    folder = tmp_path_factory.mktemp("resumed")
-    return folder / "checkpoint", toy.fork_ranks(interrupt_and_resume, folder, ranks=4)
+    folder, half = tmp_path_factory.mktemp("resumed"), STEPS // 2
+    in_background = {"checkpoint_freq": half, "checkpoint_in_background": True}  # written during two more steps
+    first = configuration(RESUMED["the same mesh"], 4, max_steps=half + 2, **in_background)
+    others = {name: configuration(given, 4) for name, given in RESUMED.items()}
+    return folder / "checkpoint", toy.fork_ranks(partial(train_halves, first, others), folder, ranks=4)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import tiny_llama
 import torch
 import toy
 from test_meshes import check
-from test_parallel import DDP, EVALUATED, SHARDED, Told, configuration, train
+from test_parallel import DDP, EVALUATED, SHARDED, Told, configuration, train, train_halves
 from torch import nn
 
 from flagperf.errors import ConfigError
@@ -74,17 +73,11 @@ def test_equal_one_process(alone: Told, tmp_path: Path) -> None:
 RESUMED = {"other stages": divided(pp=2, stages=2), "no pipeline": divided(dp_shard=2)}
 
 
-def interrupt_and_resume(folder: Path) -> dict[str, Told]:
-    """Half of the training in a pipeline, the other half on each mesh."""
-    os.environ["FLAGPERF_CHECKPOINT_DIR"] = saved = str(folder.parent / "checkpoint")
-    half = STEPS // 2
-    train(config_of(divided(pp=2), 2, max_steps=half, checkpoint_freq=half), folder)
-    return {name: train(config_of(given, 2, resume=saved), folder) for name, given in RESUMED.items()}
-
-
 @pytest.mark.slow
 def test_a_pipeline_is_resumed_under_another_mesh(alone: Told, tmp_path: Path) -> None:
-    told = toy.fork_ranks(interrupt_and_resume, tmp_path, ranks=2)
+    first = config_of(divided(pp=2), 2, max_steps=STEPS // 2, checkpoint_freq=STEPS // 2)
+    others = {name: config_of(given, 2) for name, given in RESUMED.items()}
+    told = toy.fork_ranks(partial(train_halves, first, others), tmp_path, ranks=2)
     for name in RESUMED:
         check([of_rank[name] for of_rank in told], alone, name, STEPS // 2)
 
