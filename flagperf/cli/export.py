@@ -28,7 +28,6 @@ exit codes: 0, 2
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,7 +35,7 @@ from rich.text import Text
 
 from flagperf import report
 from flagperf.bundle.archive import SUFFIX
-from flagperf.cli.words import expect, paths_and_options
+from flagperf.cli.words import above_0, expect, paths_and_options
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.export.files import FORMATS, write
@@ -73,21 +72,11 @@ def _power(run: Path, target: Path, options: Mapping[str, str]) -> int:
     if target.exists():
         raise ConfigError("this folder exists already", given=target, advice="remove it, or choose another name")
     files = [] if options["meter"] == "node" else [user_path(file) for file in options["meter"].split(",")]
-    numbers = {key: _number(key, options[key]) for key in ("conversion", "network") if key in options}
+    numbers = {key: above_0(key, options[key]) for key in ("conversion", "network") if key in options}
     for scored in write_power(run, summaries[0], target, files, numbers.get("conversion", 1.0), numbers.get("network")):
         energy = f"{scored.joules / 3.6e6:.4g} kWh ({scored.joules:,.0f} J)"
         print(f"round {scored.round}: {energy}, {scored.readings} readings: {scored.folder}")
     return 0
-
-
-def _number(key: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < math.inf:
-        raise ConfigError("not a number above 0", key=key, given=text)
-    return number
 
 
 def _bundle(run: Path, target: Path, key_file: str | None) -> int:

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.fabric import NODE, Curve
 from flagperf.contract.regular import write_atomically
@@ -17,7 +14,7 @@ from flagperf.report.fabric import curve_rows, fabric_page, reason_lines
 from flagperf.results.fabric import Searched, curves_of, searches_of, slow_lines
 from flagperf.results.json_record import write_json
 from flagperf.results.rank_log import RankLog
-from flagperf.run.console import print_unfolded
+from flagperf.run.console import print_rows
 from flagperf.run.ranks_alone import ask_ranks
 
 PARTS = {NODE: "between the devices of each node"}
@@ -87,15 +84,3 @@ def _record(
         ],
         "searches": [asdict(search) for search in searches],
     }
-
-
-def print_rows(rows: Sequence[dict[str, str]]) -> None:
-    """Print rows as a table."""
-    if not rows:
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in rows[0]:
-        table.add_column(Text(name))  # [GB/s] would be read as markup
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    print_unfolded(table)

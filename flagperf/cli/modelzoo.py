@@ -26,14 +26,13 @@ exit codes: 0, 2, 9, 130
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.cli.help import usage
-from flagperf.cli.words import expect, need, paths_and_options, runs_and_overrides
+from flagperf.cli.words import above_0, expect, need, paths_and_options, runs_and_overrides
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.partners.flagperf.pages.chosen import chosen
@@ -87,7 +86,7 @@ def _check(arguments: Sequence[str], _: Sequence[Path]) -> int:
     folders, params = paths_and_options("modelzoo", arguments, (*RUN_OPTIONS, *guide.PARAMS))
     expect("modelzoo", folders, 1, "one folder to check")
     python, limit = (params.pop(key, default) for key, default in RUN_OPTIONS.items())
-    result = check(folders[0].resolve(), params, python, _seconds(limit))
+    result = check(folders[0].resolve(), params, python, above_0("limit", limit, "no time", "seconds above 0"))
     for fault in result.faults:
         print(plain(f"{fault}\n"))
     print(plain(_short(result)))
@@ -102,13 +101,3 @@ def _short(result: CheckResult) -> str:
     log = result.ran.log
     log_text = f"{len(log.metrics)} metrics in {result.ran.log_name}" if log else "no log"
     return f"short run, {result.ran.seconds:.0f} s, {log_text}: {shlex.join(result.argv)}"
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise ConfigError("no time", key="limit", given=text, allowed="seconds above 0")
-    return value

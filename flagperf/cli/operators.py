@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from flagperf.cli.fabric import print_rows
 from flagperf.config.files.search_path import find, options, search_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.operators import read_table
@@ -17,6 +16,7 @@ from flagperf.report.operators import missing_lines, operator_rows, operators_pa
 from flagperf.results.json_record import write_json
 from flagperf.results.operators import operators_of
 from flagperf.results.probe import probed_devices
+from flagperf.run.console import print_rows
 from flagperf.run.ranks_alone import ask_ranks
 
 GROUP = "operators"

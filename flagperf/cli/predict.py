@@ -31,13 +31,12 @@ exit codes: 0, 2, 4
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.parts.batch_size import GLOBAL
@@ -67,7 +66,7 @@ from flagperf.report.prediction import (
 from flagperf.results.fabric import read_probe
 from flagperf.results.json_record import write_json
 from flagperf.run.auto_mesh import with_mesh
-from flagperf.run.console import print_unfolded
+from flagperf.run.console import print_rows, print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
 from flagperf.run.ways_to_fit import PER_RANK, changes_of, ways_to_fit
 
@@ -173,24 +172,14 @@ def print_times(scales: Sequence[Scale], measured: Sequence[Measured] = ()) -> N
         (scale,) = scales
         for line in time_lines(scale):
             print(line)
-        _print_table(class_rows(scale.times.classes(fused=False)) if scale.times else [])
-        _print_table(message_rows(scale))
+        print_rows(class_rows(scale.times.classes(fused=False)) if scale.times else [])
+        print_rows(message_rows(scale))
         for line in measured_lines(scale, measured):
             print(line)
     elif scales:
-        _print_table(scale_rows(scales, measured))
+        print_rows(scale_rows(scales, measured))
         for line in [*conclusions(scales), NOTE]:
             print(line)
-
-
-def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in rows[0] if rows else ():
-        table.add_column(Text(name))  # [ms] would be read as markup
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    if rows:
-        print_unfolded(table)
 
 
 def print_single(prediction: Prediction) -> None:
@@ -245,7 +234,7 @@ def verdict(fit: Fit, job: JobConfig) -> str:
 
 def print_several(jobs: Sequence[JobConfig], predictions: Sequence[Prediction | FlagperfError]) -> None:
     """Print a row for each job."""
-    _print_table(list(_rows(jobs, predictions)))
+    print_rows(list(_rows(jobs, predictions)))
 
 
 def _rows(jobs: Sequence[JobConfig], predictions: Sequence[Prediction | FlagperfError]) -> Iterator[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -24,6 +25,17 @@ def paths_and_options(
             allowed = nearest(key, allowed_keys) if allowed_keys else None
             raise ConfigError(f"unknown option of {verb}", given=key, allowed=allowed, advice=usage(verb))
     return paths, values
+
+
+def above_0(key: str, text: str, problem: str = "not a number above 0", allowed: str | None = None) -> float:
+    """The number of an option. Raises ConfigError with this problem where the text is no number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ConfigError(problem, key=key, given=text, allowed=allowed)
+    return number
 
 
 def runs_and_overrides(

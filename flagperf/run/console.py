@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 from typing_extensions import override
 
 from flagperf.plain import plain
@@ -52,6 +53,20 @@ def note(console: Console, text: str) -> None:
 def print_unfolded(table: RenderableType) -> None:
     """Print a table or a text, without spaces at the ends of lines."""
     Terminal(file=sys.stdout).print_table(table)  # a full disk is an error
+
+
+def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print rows with the same keys as a table; no rows: nothing."""
+    from rich.table import Table  # heavy; a run prints none
+
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        table.add_column(Text(name))  # [GB/s] would be read as markup
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    print_unfolded(table)
 
 
 class _Lasting:

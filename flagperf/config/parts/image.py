@@ -15,13 +15,13 @@ from flagperf.config.parts.versions import is_older, numbers
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import Framework, Image, ImageSettings, ImageSource, Vendor
 from flagperf.contract.build import Where
+from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"
 ON_BASE = VENDORS / "on_base"  # a folder for each framework, with a Dockerfile that builds on the image `base`
 REQUIREMENTS = "requirements.txt"  # of a training process; the vendor's file, else flagperf's own list
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
-CHUNK = 1 << 20  # bytes of a file that are read at a time
 STAND_IN = "registry.example.com/flagperf:image"  # for a missing image of pods, in a dry run
 
 
@@ -159,11 +159,7 @@ def content_tag(context: Mapping[str, Path | bytes], source: ImageSource) -> str
 @cache
 def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
     """SHA-256 of a file. Cached, because a file may have gigabytes and each job of a sweep needs the hash."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return sha256_of(path)
 
 
 @cache

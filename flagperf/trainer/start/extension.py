@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, Callable
 
 from flagperf.contract.components import component
 from flagperf.contract.digest import sha256_of
-from flagperf.errors import ConfigError
+from flagperf.trainer.start.imports import import_named
 
 KEY = "vendor.extension"
 REPLACED_PARTS = "_of_the_case"  # key of a rank's configuration: the parts of the case that the vendor replaced
@@ -48,16 +47,7 @@ def import_modules(config: Mapping[str, Any]) -> None:
         ConfigError: a module cannot be imported.
     """
     for name in extension(config).get("modules") or ():
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise ConfigError(
-                "a module of the vendor's own code cannot be imported",
-                where="config.yaml",
-                key=f"{KEY}.modules",
-                given=name,
-                advice=str(error),
-            ) from error
+        import_named(name, f"{KEY}.modules", "a module of the vendor's own code")
 
 
 def apply_network_hook(config: Mapping[str, Any], network: Any) -> Any:

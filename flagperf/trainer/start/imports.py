@@ -49,16 +49,20 @@ def import_plugin(name: str) -> None:
     Raises:
         ConfigError: the module cannot be imported.
     """
+    import_named(name, "vendor.plugin", "the vendor's plug-in module")
+
+
+def import_named(name: str, key: str, title: str) -> None:
+    """Import a module that a key of the configuration names.
+
+    Raises:
+        ConfigError: the module, whose title is given, cannot be imported.
+    """
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(
-            "the vendor's plug-in module cannot be imported",
-            where="config.yaml",
-            key="vendor.plugin",
-            given=name,
-            advice=str(error),
-        ) from error
+        problem = f"{title} cannot be imported"
+        raise ConfigError(problem, where="config.yaml", key=key, given=name, advice=str(error)) from error
 
 
 @contextlib.contextmanager
