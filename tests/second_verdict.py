@@ -37,7 +37,7 @@ def second_verdict(evidence: Evidence) -> str:
         "achievable": allowed,
     }
     config = {**(read[0] if read else {}), **base}
-    return verdict(logs.Round(Path("round1"), stated, config, tuple(evidence.asked), tuple(ranks)))[0]
+    return verdict(logs.Round(Path("round1"), stated, config, tuple(evidence.user_limits), tuple(ranks)))[0]
 
 
 def configuration(evidence: Evidence) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def _attention(
         attention_mask: [1 or samples, 1 or heads, places, length]; None: each place attends to those before it.
     """
     kernel = kernel or sys.modules[type(module).__module__].eager_attention_forward  # type: ignore[attr-defined]
-    keys, values = context.whole(key, 2), context.whole(value, 2)
+    keys, values = context.gather(key, 2), context.gather(value, 2)
     if attention_mask is not None:
         return kernel(module, query, keys, values, attention_mask, **arguments)[0], None
     made = []

@@ -124,7 +124,7 @@ def _outputs(experts: Any, rows: Tensor, sizes: list[int]) -> Tensor:
     of_experts = [[own * rank + number for rank in range(ranks)] for number in range(own)]
     order = [group for groups_of_expert in of_experts for group in groups_of_expert]
     sizes_here = [sum(groups[group] for group in groups_of_expert) for groups_of_expert in of_experts]
-    made = _products(experts, torch.cat([by_rank[group] for group in order]), sizes_here, exchange.own)
+    made = _products(experts, torch.cat([by_rank[group] for group in order]), sizes_here, exchange.local_part)
     by_expert = dict(zip(order, made.split([groups[group] for group in order])))
     return exchange.send(torch.cat([by_expert[group] for group in range(len(groups))]), here, there)  # type: ignore[no-any-return]
 

@@ -85,7 +85,7 @@ class Decoder(nn.Module):
             return self._all_losses(output, labels)
         losses: Any = self._all_losses(output, self.context.part(labels))
         losses = losses.to_local() if hasattr(losses, "to_local") else losses  # of loss parallelism
-        return self.context.whole(losses.unflatten(0, (len(labels), -1))).flatten()
+        return self.context.gather(losses.unflatten(0, (len(labels), -1))).flatten()
 
     def _all_losses(self, output: Tensor, labels: Tensor) -> Tensor:
         hidden, wanted = output.flatten(0, 1), labels.flatten()

@@ -39,12 +39,12 @@ def measure_fabric(job: JobConfig, file: str) -> int:
     curves, searches = curves_of(logs), searches_of(logs)
     hosts = hosts_of(logs, job.nproc)
     slow = slow_lines(searches, hosts, job.nproc)
-    found = slow or healthy_lines(searches)
+    search_lines = slow or healthy_lines(searches)
     print_rows(curve_rows(curves))
-    for line in [*reason_lines(curves), *found]:
+    for line in [*reason_lines(curves), *search_lines]:
         print(line)
     if curves:
-        print(write_atomically(folder / "report.html", fabric_page(job.name, curves, found)))
+        print(write_atomically(folder / "report.html", fabric_page(job.name, curves, search_lines)))
     print(write_json(_record(job, hosts, curves, searches, slow), folder / file))
     return HostError.exit_code if slow and job.probe == "links" else 0
 

@@ -30,17 +30,17 @@ def compared(reference: Path, other: Path) -> Checksums | None:
     left, right = _of_round(reference), _of_round(other)
     common = sorted(left.keys() & right.keys())
     steps = len({step for step, _, _ in common})
-    for step, place, rank in common:
-        if left[step, place, rank] != right[step, place, rank]:
-            return Checksums(steps, step, rank, NAMES[place])
+    for step, index, rank in common:
+        if left[step, index, rank] != right[step, index, rank]:
+            return Checksums(steps, step, rank, NAMES[index])
     return Checksums(steps) if steps else None
 
 
 def _of_round(folder: Path) -> dict[tuple[int, int, int], str]:
-    """Step, place of the name in NAMES and rank → checksum."""
+    """Step, index of the name in NAMES and rank → checksum."""
     return {
-        (event.value["step"], place, log.rank): event.value[name]
+        (event.value["step"], index, log.rank): event.value[name]
         for log in read_rank_logs(folder)
         for event in log.all("CHECKSUMS")
-        for place, name in enumerate(NAMES)
+        for index, name in enumerate(NAMES)
     }

@@ -63,8 +63,8 @@ def _data(summary: Summary) -> str:
         return "not known"
     kind = "synthetic" if first.synthetic else "sample data" if first.sample_data else first.other_data or "the case's"
     counts = [f"{count} {name}" for name, count in sorted(counts_of(first.built).items())]
-    seen = sorted({str(mark) for rank in first.values.get("ranks") or () if (mark := rank.get("data_fingerprint"))})
-    return ", ".join([kind, *counts, *(f"fingerprint {mark}" for mark in seen[:1])])
+    marks = sorted({str(mark) for rank in first.values.get("ranks") or () if (mark := rank.get("data_fingerprint"))})
+    return ", ".join([kind, *counts, *(f"fingerprint {mark}" for mark in marks[:1])])
 
 
 def differences(base: Summary, other: Summary) -> tuple[Difference, ...]:

@@ -14,13 +14,13 @@ def parts_line(base: Summary, other: Summary) -> str:
     before, after = _parts(base), _parts(other)
     if not before or not after:
         return ""
-    whole = sum(before.values()), sum(after.values())
+    totals = sum(before.values()), sum(after.values())
     changes = {part: after.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **after}}
     present = [part for part in changes if before.get(part) or after.get(part)]
     order = sorted(present, key=lambda part: -abs(changes[part]))
     texts = [f"{part} {number(before.get(part, 0.0), 3)} → {number(after.get(part, 0.0), 3)}" for part in order]
     shown = ", ".join(f"{text} ({_signed(changes[part])})" for part, text in zip(order, texts, strict=True))
-    return f"Time to train [s], {number(whole[0])} → {number(whole[1])} ({_signed(whole[1] - whole[0])}): {shown}."
+    return f"Time to train [s], {number(totals[0])} → {number(totals[1])} ({_signed(totals[1] - totals[0])}): {shown}."
 
 
 def _parts(job: Summary) -> dict[str, float]:

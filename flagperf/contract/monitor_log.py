@@ -180,13 +180,13 @@ def host_samples(text: str) -> Iterator[tuple[float, dict[str, float]]]:
     for line in text.splitlines():
         stamp, _, words = line.partition("\t")
         time = parse_stamp(stamp)
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for word, (name, figure) in zip(words.split(), HOST_FIGURES.items()):
             match = re.fullmatch(rf"(\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII)
             if match and figure.can_be(float(match[1])):
-                found[name] = float(match[1])
-        if time is not None and found:
-            yield time, found
+                figures[name] = float(match[1])
+        if time is not None and figures:
+            yield time, figures
 
 
 def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:

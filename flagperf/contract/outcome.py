@@ -46,10 +46,10 @@ class Failure:
     @property
     def sentence(self) -> str:
         """ "rank 1 on node2 (node rank 0): signal SIGKILL, during training" """
-        who = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
+        subject = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
         node = f" (node rank {self.node_rank})" if self.node_rank is not None else ""
         during = f", during {self.phase}" if self.phase else ""
-        return plain((f"{who}{node}: " if who else "") + self.cause + during)
+        return plain((f"{subject}{node}: " if subject else "") + self.cause + during)
 
     @property
     def line(self) -> str:

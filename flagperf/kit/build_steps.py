@@ -26,12 +26,12 @@ class Download:
 
     Args:
         kind: image, packages (of the system), pip, git or file.
-        what: names of the things.
+        names: names of the things.
         where: the place that has them, for a reader.
     """
 
     kind: str
-    what: str
+    names: str
     where: str
 
 

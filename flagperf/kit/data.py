@@ -39,10 +39,10 @@ def full_data(job: JobConfig, say: Say) -> dict[str, Any]:
 def _files(folder: Path, say: Say) -> Iterator[dict[str, Any]]:
     """Each file below a folder, with links followed, sorted by name."""
     paths = sorted(Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
-    said, size = time.monotonic(), 0
+    last_message, size = time.monotonic(), 0
     for number, path in enumerate(paths):
-        if time.monotonic() - said > SAY_EVERY:
-            said = time.monotonic()
+        if time.monotonic() - last_message > SAY_EVERY:
+            last_message = time.monotonic()
             say(f"data: {number:,} of {len(paths):,} files, {size / 2**30:,.1f} GiB hashed")
         size += path.stat().st_size
         name = path.relative_to(folder).as_posix()

@@ -86,8 +86,8 @@ def requirements(job: JobConfig) -> list[str]:
     if in_image or (job.image is None and job.runtime.python not in USUAL_PYTHON):
         return [f"flagperf=={__version__}"]
     source = job.vendor.image.get(entry_of(job.vendor, job.framework)[0])
-    own = source.requirements if source else ()
-    return [f"flagperf[{job.framework.extra}]=={__version__}", *own, *job.vendor.extension.requirements]
+    vendor_packages = source.requirements if source else ()
+    return [f"flagperf[{job.framework.extra}]=={__version__}", *vendor_packages, *job.vendor.extension.requirements]
 
 
 def _values(request: Request, image: images.PackedImage | None) -> str:

@@ -98,18 +98,18 @@ def curve_charts(curves: Sequence[Curve]) -> list[Chart]:
     return [chart for chart in charts if chart]
 
 
-def fabric_page(job: str, curves: Sequence[Curve], found: Sequence[str]) -> str:
+def fabric_page(job: str, curves: Sequence[Curve], search_lines: Sequence[str]) -> str:
     """report.html of probe=fabric.
 
     Args:
         job: its name.
-        found: sentences of the search for slow links.
+        search_lines: sentences of the search for slow links.
     """
     return render(
         "probe.html.j2",
         {ELEMENT: curve_charts(curves)},
         name=job,
-        found=[*found, *reason_lines(curves)],
+        found=[*search_lines, *reason_lines(curves)],
         tables=[("Links", grid(curve_rows(curves))), ("All sizes", grid(point_rows(curves)))],
         place=ELEMENT,
         note=NOTE,

@@ -46,7 +46,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
         run = next(folder for folder in run_dir.resolve().parents if not is_job(folder))
         raise ConfigError("this folder is a part of a run", given=run_dir, advice=f"give the folder of the run: {run}")
     folders = [path.parent for path in run_dir.glob("*/config.yaml")]
-    goes_on, asked = is_held(run_dir), _asked_rounds(run_dir)
+    goes_on, ordered_rounds = is_held(run_dir), _ordered_rounds(run_dir)
     if not folders:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
@@ -55,7 +55,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
     errors: list[ConfigError] = []
     for job in folders:
         try:
-            jobs.append(_read_job(job, goes_on and not (job / FILE).exists(), asked))
+            jobs.append(_read_job(job, goes_on and not (job / FILE).exists(), ordered_rounds))
         except ConfigError as error:
             errors.append(error)
     if not jobs:
@@ -84,7 +84,7 @@ def command_of(run_dir: Path) -> tuple[str, str] | None:
     return command.line(), f"{datetime.fromtimestamp(command.began):%Y-%m-%d %H:%M:%S} in {command.folder}"
 
 
-def _asked_rounds(run_dir: Path) -> int | None:
+def _ordered_rounds(run_dir: Path) -> int | None:
     """The number of rounds that the command asked for; None: not known, or each job may have its own number."""
     if (command := _read_command(run_dir)) is None or command.multirun:
         return None
@@ -99,7 +99,7 @@ def _read_command(run_dir: Path) -> command_file.Command | None:
         return None
 
 
-def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
+def _read_job(folder: Path, goes_on: bool, ordered_rounds: int | None) -> Summary:
     try:
         config = read_yaml(folder / "config.yaml")
         _check_config(config, str(folder / "config.yaml"))
@@ -107,8 +107,8 @@ def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
         numbers = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
         rounds = range(1, max([config["repeat"], *numbers]) + 1)
         round_results = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
-        if asked not in (None, config["repeat"]):
-            why = f"the command asked for {asked} rounds, config.yaml says {config['repeat']}"
+        if ordered_rounds not in (None, config["repeat"]):
+            why = f"the command asked for {ordered_rounds} rounds, config.yaml says {config['repeat']}"
             round_results = [with_reason(result, "INVALID", why) for result in round_results]
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"

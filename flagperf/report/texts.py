@@ -90,8 +90,8 @@ class _Sentences:
         for separator in SEPARATORS:
             if len(parts := _split(core, separator)) > 1:
                 of_all = [form for form in self._forms if separator in form.english or form.labels(separator)]
-                if whole := self._by_form(core, deep, of_all) or self._one_by_one(parts, deep, separator):
-                    return whole
+                if translated := self._by_form(core, deep, of_all) or self._one_by_one(parts, deep, separator):
+                    return translated
         return self._by_form(core, deep, self._forms) or self._without_stop(core, deep) or text
 
     def _without_stop(self, text: str, deep: int) -> str | None:

@@ -42,7 +42,7 @@ def snapshot(run: Path, queue_state: str = "") -> list[str]:
         ConfigError: the folder holds no run.
     """
     if is_awaited(run):
-        return _awaited(run, queue_state)
+        return _queued_lines(run, queue_state)
     jobs = sorted(path.parent for path in run.glob(f"*/{CONFIG}"))
     if not (run / RUN_LOG).exists():
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
@@ -61,7 +61,7 @@ def _end(run: Path) -> str:
     return times[-1] if times else f"{datetime.fromtimestamp((run / RUN_LOG).stat().st_mtime):%Y-%m-%d %H:%M:%S}"
 
 
-def _awaited(run: Path, queue_state: str) -> list[str]:
+def _queued_lines(run: Path, queue_state: str) -> list[str]:
     """The state of a run that was submitted, and has not begun."""
     job = submitted(run).number
     return [

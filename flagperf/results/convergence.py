@@ -92,13 +92,13 @@ def pruned(points: Sequence[Point]) -> list[Point]:
     ordered = sorted(points, key=lambda point: point.batch)
     fastest = min(ordered, key=lambda point: point.mean)
     kept = [point for point in ordered if point.batch >= fastest.batch]
-    place = 1
-    while place < len(kept) - 1:
-        before, point, after = kept[place - 1 : place + 2]
+    index = 1
+    while index < len(kept) - 1:
+        before, point, after = kept[index - 1 : index + 2]
         if point.mean > before.between(after, point.batch).mean:
-            del kept[place]
-            place -= 1  # as the checker does: the point before is not looked at again
-        place += 1
+            del kept[index]
+            index -= 1  # as the checker does: the point before is not looked at again
+        index += 1
     return kept
 
 

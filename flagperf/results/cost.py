@@ -64,7 +64,7 @@ def seconds_of_parts(values: Mapping[str, Any], phases: Mapping[str, Mapping[str
     ranks = values.get("ranks") or []
     if not ranks:
         return {}
-    whole, waits = _mean(ranks, "raw_train_time"), _mean(ranks, "communication_wait")
+    total, waits = _mean(ranks, "raw_train_time"), _mean(ranks, "communication_wait")
     data, computing = _mean(ranks, "data_wait"), _mean(ranks, "compute_time")
     evaluation, checkpoints = _mean(ranks, "eval_time"), _mean(ranks, "checkpoint_time")
     start = max((_start(of_node) for of_node in phases.values()), default=values.get("init_time") or 0.0)
@@ -80,7 +80,7 @@ def seconds_of_parts(values: Mapping[str, Any], phases: Mapping[str, Mapping[str
     }
     if not any(rank.get("communication_wait") for rank in ranks) and len(ranks) > 1:
         del parts["communication"]  # not measured: it is a part of compute
-    return {**parts, "other": max(0.0, whole - data - computing - evaluation - checkpoints)}
+    return {**parts, "other": max(0.0, total - data - computing - evaluation - checkpoints)}
 
 
 def price_of_job(config: Mapping[str, Any], devices: int, nnodes: int) -> float | None:

@@ -33,7 +33,7 @@ class Evidence:
     trained: float | None = None  # from TRAIN_START to TRAIN_END by the launcher's clock; None: not recorded
     unseen: float = 0.0  # seconds in which the launcher did not reach a host
     limits: Mapping[str, float] = field(default_factory=dict)  # those of TRAINING_LIMITS that are set
-    asked: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
+    user_limits: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
     target: Target | None = None
     memory_gib: float | None = None  # of one device
     config: Mapping[str, Any] = field(default_factory=dict)  # the whole resolved configuration

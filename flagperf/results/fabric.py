@@ -86,8 +86,8 @@ def _lines(search: Searched, hosts: Sequence[str], nproc: int) -> Iterator[str]:
         value = (max if figure == LATENCY else min)(suspect.value for suspect in group)
         measured = f"{figure} {_text(figure, value)}, the others have {_text(figure, group[0].others)}"
         devices = sorted(suspect.rank % nproc for suspect in group)
-        whole = search.part != NODE and len(devices) == nproc
-        name = f"host {hosts[node]}" if whole else f"{_devices(devices)} of host {hosts[node]}"
+        all_devices = search.part != NODE and len(devices) == nproc
+        name = f"host {hosts[node]}" if all_devices else f"{_devices(devices)} of host {hosts[node]}"
         if other is None:
             within = " within the host" if search.part == NODE else ""
             yield f"{name}: {'both directions' if direction == BOTH else direction} slow{within}: {measured}"

@@ -54,7 +54,7 @@ def rank_monitors(
             indices = used_devices(config, visible.get(number))
         except ValueError:  # the devices of the ranks are not known
             continue
-        devices |= {number * nproc + place: by_index.get(index, {}) for place, index in enumerate(indices)}
+        devices |= {number * nproc + local_rank: by_index.get(index, {}) for local_rank, index in enumerate(indices)}
     return {**_compared(devices, rank), **_compared(hosts, node_rank)}
 
 
@@ -121,6 +121,6 @@ FIGURES = {**NODE_FIGURES, **HOST_FIGURES, **DEVICE_FIGURES}
 def figure_text(name: str, figures: Mapping[str, float | None]) -> str:
     """A figure with its unit, beside that of the others: "accelerator clock 1005 MHz (others 1410)"."""
     figure = FIGURES[name]
-    own, others = (None if value is None else figure.text(value) for value in (figures["own"], figures["others"]))
+    value, others = (None if value is None else figure.text(value) for value in (figures["own"], figures["others"]))
     unit = f" {figure.shown}" if figure.shown else ""
-    return f"{figure.title} {own}{unit}" + (f" (others {others})" if others is not None else "")
+    return f"{figure.title} {value}{unit}" + (f" (others {others})" if others is not None else "")

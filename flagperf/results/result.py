@@ -83,29 +83,25 @@ def result_of_logs(
     Args:
         config: the configuration of the job, as config.yaml holds it.
         changes: the values that differ from the case. They show which limits the user asked for.
-        round_number: the first round is 1.
-        folder: the round's folder. It need not exist.
+        round_number, folder: of the round. The first round is 1. The folder need not exist.
         ending: how the round ended, as far as that is recorded.
         sweep: swept key → value, of a job of a multirun.
     """
     identity, logs = Identity.of(config), read_rank_logs(folder)
-    evidence = _evidence(config, changes, round_number, logs, ending)
-    values, probe = evidence.finished, probed_devices(logs)
+    evidence, probe = _evidence(config, changes, round_number, logs, ending), probed_devices(logs)
+    values = evidence.finished
     evidence = replace(evidence, achievable=achievable(trace_of(folder.parent), config, values, probe))
     verdict, reasons = judge(evidence)
     findings = slow_and_late(folder, logs, config, identity.devices)
-    sample_data = bool(values.get("sample_data", is_sample_folder(config)))
-    synthetic = bool(config.get("synthetic"))
-    target_applies = not (synthetic or evidence.other_data or (sample_data and identity.size == "full"))
     monitors = round_monitors(folder, logs, config, values.get("num_trained_samples"))
-    reached = _reached(evidence.target, values, evidence.asked) if target_applies else None
+    reached = _reached(evidence.target, values, evidence.user_limits) if _target_applies(evidence) else None
     price = price_of_job(config, identity.devices, identity.nnodes)
     return Result(
         identity=identity,
         round=round_number,
         verdict=verdict,
         reasons=reasons,
-        sample_data=sample_data,
+        sample_data=_sample_data(evidence),
         target=evidence.target,
         target_reached=reached,
         values=values,
@@ -115,16 +111,8 @@ def result_of_logs(
         sweep=sweep or {},
         built=with_image(next(iter(evidence.built.values()), {}), folder),
         seed=_seed(logs),
-        synthetic=synthetic,
-        notes=(
-            *notes(evidence),
-            *_profiled(config),
-            *compared(evidence),
-            *took_part(evidence),
-            *_crowded(folder, config, identity.nproc),
-            *evidence.resume_notes,
-            *slower_devices(probe),
-        ),
+        synthetic=bool(config.get("synthetic")),
+        notes=(*_notes(evidence, folder), *slower_devices(probe)),
         probe=probe,
         other_data=evidence.other_data,
         slow_ranks=tuple(finding for finding in findings if isinstance(finding, SlowRank)),
@@ -149,7 +137,9 @@ def _evidence(
         trained=ending.trained,
         unseen=sum(outage.seconds for outage in ending.outages),
         limits=limits,
-        asked=[change.key for change in changes if change.key in limits and not change.source.startswith("tuning")],
+        user_limits=[
+            change.key for change in changes if change.key in limits and not change.source.startswith("tuning")
+        ],
         target=_target(config),
         memory_gib=config["hardware"].get("memory_gib"),
         config=config,
@@ -157,17 +147,37 @@ def _evidence(
     )
 
 
+def _sample_data(evidence: Evidence) -> bool:
+    """Whether the ranks trained on sample data."""
+    return bool(evidence.finished.get("sample_data", is_sample_folder(evidence.config)))
+
+
+def _target_applies(evidence: Evidence) -> bool:
+    """Whether the ranks trained on data for which the target is meant."""
+    other_data = evidence.config.get("synthetic") or evidence.other_data
+    return not other_data and not (_sample_data(evidence) and evidence.config["size"] == "full")
+
+
+def _notes(evidence: Evidence, folder: Path) -> Iterator[str]:
+    yield from notes(evidence)
+    yield from _profiled(evidence.config)
+    yield from compared(evidence)
+    yield from took_part(evidence)
+    yield from _crowded(folder, evidence.config)
+    yield from evidence.resume_notes
+
+
 def _profiled(config: Mapping[str, Any]) -> Iterator[str]:
     if config.get("profile"):
         yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
 
 
-def _crowded(folder: Path, config: Mapping[str, Any], nproc: int) -> Iterator[str]:
+def _crowded(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
     """A note where ranks that compute on processors shared cores, on the host with the fewest cores."""
     texts = [read_sys_info(node).get("cores", "") for _, _, node in node_folders(folder)]
     cores = [int(text) for text in texts if text.isdigit()]
-    if config["vendor"].get("device") == "cpu" and cores and nproc > min(cores):
-        yield f"{nproc} ranks share {min(cores)} cores"
+    if config["vendor"].get("device") == "cpu" and cores and config["nproc"] > min(cores):
+        yield f"{config['nproc']} ranks share {min(cores)} cores"
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:
@@ -239,9 +249,9 @@ def _target(config: Mapping[str, Any]) -> Target | None:
     return Target(target["metric"], target["value"], target["direction"], unit, also)
 
 
-def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
+def _reached(target: Target | None, values: Mapping[str, Any], user_limits: Sequence[str]) -> bool | None:
     """Whether the target was reached; None: no target, its metric was not measured, or the user's limit ended it."""
     finals = {name: values.get(f"final_{name}") for name in target.values} if target else {}
     if target is None or None in finals.values():
         return None
-    return not target.missed(finals) or (None if values.get("stop_reason") in asked else False)
+    return not target.missed(finals) or (None if values.get("stop_reason") in user_limits else False)

@@ -22,15 +22,16 @@ def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, .
         ValueError: the devices are not named by their numbers, or are fewer than the ranks.
     """
     nproc: int = config["nproc"]
-    given = _given(config) if config["runtime"]["kind"] == "docker" else None
-    seen = range(nproc) if visible is None else _numbers(config["vendor"]["visible_devices"], visible)
+    of_container = _devices_of_container(config) if config["runtime"]["kind"] == "docker" else None
+    numbers = range(nproc) if visible is None else _numbers(config["vendor"]["visible_devices"], visible)
     try:
-        return tuple(seen[rank] if given is None else given[seen[rank]] for rank in range(nproc))
+        used = [numbers[rank] for rank in range(nproc)]
+        return tuple(used if of_container is None else (of_container[number] for number in used))
     except IndexError:
-        raise ValueError(f"{nproc} ranks have fewer devices: {list(given or seen)}") from None
+        raise ValueError(f"{nproc} ranks have fewer devices: {list(of_container or numbers)}") from None
 
 
-def _given(config: Mapping[str, Any]) -> list[int] | None:
+def _devices_of_container(config: Mapping[str, Any]) -> list[int] | None:
     """The host's numbers of the container's devices; None: the container has the numbers of the host."""
     options = [config[source].get("container") or {} for source in ("cluster", "vendor", "runtime")]
     gpus = next((container["gpus"] for container in options if container.get("gpus")), "")

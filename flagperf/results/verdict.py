@@ -203,21 +203,24 @@ def _as_the_launcher_saw(evidence: Evidence) -> Iterator[Finding]:
     if measured is None or seen is None:
         return
     if abs(measured - seen) > CLOCK_SHARE * max(measured, seen) + SEEN_SECONDS + evidence.unseen:
-        yield "SUSPECT", f"the ranks measured {measured:.2f} s of training, the launcher saw it go on for {seen:.2f} s"
+        yield (
+            "SUSPECT",
+            f"the ranks measured {measured:.2f} s of training, the launcher saw it go on for {seen:.2f} s",
+        )
 
 
 def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
     stop = str(evidence.finished.get("stop_reason"))
     if not evidence.number("global_steps"):
         yield "INVALID", "no step was trained"
-    for limit, asked in evidence.limits.items():
+    for limit, amount in evidence.limits.items():
         done = evidence.number(TRAINING_LIMITS[limit])
-        if done is None or done >= asked or stop in ("target", ON_SAMPLE_DATA, "non_finite_loss"):
+        if done is None or done >= amount or stop in ("target", ON_SAMPLE_DATA, "non_finite_loss"):
             continue
         if stop == limit:
-            yield "INVALID", f"stopped by {limit}={asked:g}, but {TRAINING_LIMITS[limit]} is {done:g}"
-        elif limit in evidence.asked:
-            yield "SUSPECT", f"{limit}={asked:g} was asked, {stop} ended it at {done:g}"
+            yield "INVALID", f"stopped by {limit}={amount:g}, but {TRAINING_LIMITS[limit]} is {done:g}"
+        elif limit in evidence.user_limits:
+            yield "SUSPECT", f"{limit}={amount:g} was asked, {stop} ended it at {done:g}"
 
 
 # ---------------------------------------------------------------- clocks

@@ -132,11 +132,11 @@ async def _early_failure(nodes: Sequence[NodeRun], reports: Mapping[NodeRun, str
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = await _rank_logs(owner)
     finished = [rank for rank, log in logs.items() if has_finished(log)]
-    well = {node: node.ended is not None and node.exit_status == 0 for node in nodes}
+    succeeded = {node: node.ended is not None and node.exit_status == 0 for node in nodes}
     early = [
         rank
         for node in nodes
-        for rank in early_exits(reports[node], node.node.ranks, finished, well[node], _patterns(node))
+        for rank in early_exits(reports[node], node.node.ranks, finished, succeeded[node], _patterns(node))
     ]
     if not early:
         return None

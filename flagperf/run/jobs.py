@@ -126,10 +126,10 @@ class _JobRun:
 
     async def _check_fit(self) -> None:
         """Refuse a step that does not fit. The time of the round leaves out the time of this prediction."""
-        asked = time.time()
+        start = time.time()
         await to_thread(check_fit, self.job, self.folder, partial(note, self.console))
         if self.began is not None:
-            self.began += time.time() - asked
+            self.began += time.time() - start
 
     def _result(self, ended: Ended) -> Result:
         outcome = ended.outcome

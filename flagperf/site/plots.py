@@ -87,5 +87,5 @@ def _over_time(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart
 
 
 def _tip(entry: Entry, cost: str, at: float, translate: Translate) -> str:
-    what = f"{entry.product} {entry.scale}, {entry.precision}, {translate(entry.verdict)}"
-    return f"{what}\n{number(entry.rate)} {entry.unit}\n{translate(cost)}: {number(at)}"
+    label = f"{entry.product} {entry.scale}, {entry.precision}, {translate(entry.verdict)}"
+    return f"{label}\n{number(entry.rate)} {entry.unit}\n{translate(cost)}: {number(at)}"

@@ -33,12 +33,12 @@ def too_fast(config: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> 
         return
     samples, batch = _middle(counted), samples_of_step(config)
     envelope = _envelope([_known(point) for point in reference["points"]])
-    place = next((n for n, known in enumerate(envelope) if known.batch >= batch), None)
-    if place is None or samples[-1] == math.inf or batch < envelope[0].batch:
+    index = next((n for n, known in enumerate(envelope) if known.batch >= batch), None)
+    if index is None or samples[-1] == math.inf or batch < envelope[0].batch:
         return
-    known = envelope[place]
+    known = envelope[index]
     if known.batch != batch:
-        known = _on_line(envelope[place - 1], known, batch, 2 * reference["rounds"])
+        known = _on_line(envelope[index - 1], known, batch, 2 * reference["rounds"])
     mean = statistics.fmean(samples)
     if mean < known.mean and _chance(mean, len(samples), known) < LEVEL:
         yield "SUSPECT", [f"{mean:.6g} samples to the target, the reference needed {known.mean:.6g}"]

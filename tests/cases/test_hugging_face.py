@@ -86,7 +86,7 @@ def sum_alike(network: Any) -> None:
 
 
 def tensors_of(folder: Path) -> Tensors:
-    return {name: source.whole() for name, source in stored_tensors(folder).items()}
+    return {name: source.complete() for name, source in stored_tensors(folder).items()}
 
 
 def equal(first: Tensors, second: Tensors) -> bool:

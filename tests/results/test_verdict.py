@@ -328,12 +328,12 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     ),
     "fewer steps than asked": (
         lambda: dataclasses.replace(
-            evidence(converged=False, stop_reason="max_epochs", epochs=10), asked=["max_steps"]
+            evidence(converged=False, stop_reason="max_epochs", epochs=10), user_limits=["max_steps"]
         ),
         "SUSPECT",
         ("max_steps=500 was asked, max_epochs ended it at 100",),
     ),
-    "asked for steps, stopped at the target": (changed(asked=["max_steps"]), "VALID", ()),
+    "asked for steps, stopped at the target": (changed(user_limits=["max_steps"]), "VALID", ()),
     "steps longer than the training": (
         lambda: evidence(ranks=ranks(step_time_sum=19.9)),
         "INVALID",

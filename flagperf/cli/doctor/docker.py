@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from flagperf.cli.doctor.software import alone, started_modules, starting
+from flagperf.cli.doctor.software import plan_of_node, started_modules, starting
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
@@ -85,7 +85,7 @@ class DockerChecks:
 
         if self.layers is None:
             return Finding("not looked at: the image is not there", skipped=True)
-        plan = alone(self.job, self.node)
+        plan = plan_of_node(self.job, self.node)
         assert plan.container is not None and self.job.container is not None
         await image_versions(self.job, self._docker, plan)
         container = with_command(plan.container, self.job.container, starting(self.job, plan.launch).argv)

@@ -28,7 +28,7 @@ from contextlib import AsyncExitStack
 from flagperf.cli.cluster import look_at_cluster
 from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
-from flagperf.cli.doctor.software import alone
+from flagperf.cli.doctor.software import plan_of_node
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Node
@@ -177,8 +177,8 @@ class _Host:
     async def _claimed(self) -> dict[str, FolderState]:
         """The folders that runs claimed on the host. Two checks need them; the host is asked once."""
         if self._claims is None:
-            asked = claimed_folders(self.transport, self.job.cluster.work_dir, claims=self.facts.claims)
-            self._claims = asyncio.ensure_future(asked)
+            query = claimed_folders(self.transport, self.job.cluster.work_dir, claims=self.facts.claims)
+            self._claims = asyncio.ensure_future(query)
         return await self._claims
 
     async def _memory(self) -> Finding:
@@ -245,7 +245,7 @@ class _Host:
             return Finding(f"{tool.command[0]}: {error}", "install it, or mend vendor.monitor; a run does without")
 
     async def _python(self) -> Finding:
-        plan = alone(self.job, self.node)
+        plan = plan_of_node(self.job, self.node)
         versions = await environment(self.job, self.transport, plan.launch, plan.wrapper)
         return Finding(", ".join(f"{name} {version}" for name, version in versions.items()))
 

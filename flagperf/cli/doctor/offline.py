@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from flagperf.cli.doctor.software import alone
+from flagperf.cli.doctor.software import plan_of_node
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.config.parts.image import own_requirements
 from flagperf.config.schema.cluster import Node
@@ -51,7 +51,7 @@ async def _host(job: JobConfig, node: Node, transport: Transport, *, first: bool
 async def _packages(job: JobConfig, node: Node, transport: Transport) -> list[Row]:
     """Whether the Python of the ranks has all packages. A run installs none: it would be refused."""
     try:
-        plan = alone(job, node)
+        plan = plan_of_node(job, node)
         versions = await environment(job, transport, plan.launch, plan.wrapper)
     except FlagperfError as error:
         row = failed_row(node.name, "pip", error)
@@ -88,8 +88,8 @@ def _build(image: Image, host: str) -> Iterator[Row]:
     """What the build of the image downloads. The advice stands once, below the last row."""
     downloads = list(build_downloads(image))
     for number, download in enumerate(downloads, 1):
-        what = _listed(download.what.split(", "))
-        text = f"{what} from {without_logins(download.where)}, for the build of {image.reference}; size unknown"
+        names = _listed(download.names.split(", "))
+        text = f"{names} from {without_logins(download.where)}, for the build of {image.reference}; size unknown"
         yield Row(host, download.kind, "warning", text, PACK if number == len(downloads) else "")
 
 

@@ -18,7 +18,7 @@ print(", ".join(f"{module.__name__} {getattr(module, '__version__', '')}".strip(
 """
 
 
-def alone(job: JobConfig, node: Node) -> NodePlan:
+def plan_of_node(job: JobConfig, node: Node) -> NodePlan:
     """The plan of a node as the only node of the job."""
     return make_plan(replace(job, nnodes=1, cluster=replace(job.cluster, nodes=(node,))), 1).nodes[0]
 

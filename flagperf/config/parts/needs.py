@@ -58,8 +58,8 @@ class Needs:
                 problems.append(f"{installed}, where {key} asks for {requirement}")
         package = next((name for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
         if self.version and package:
-            asked = numbers(self.version)
-            if numbers(versions[package])[: len(asked)] != asked:
+            wanted = numbers(self.version)
+            if numbers(versions[package])[: len(wanted)] != wanted:
                 problems.append(f"{package} {versions[package]}, where framework.version={self.version} was asked for")
         return problems
 

@@ -65,16 +65,6 @@ def manifests(
     """
     pods = _settings(job)
     _check(job, pods)
-    parts = [payload.code[start : start + PART] for start in range(0, len(payload.code), PART)]
-    if len(parts) > MOST_PARTS:
-        raise ConfigError(
-            "the code is too large for ConfigMaps",
-            where=job.where("code_dir"),
-            key="code_dir",
-            given=f"{len(payload.code) / 2**20:.1f} MiB compressed, with that of flagperf",
-            allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
-            advice="take out of the folder what is no code: data belongs into data_dir, libraries into the image",
-        )
     labels = {**pods.labels, **labels}
     namespace = {"namespace": pods.namespace} if pods.namespace else {}
 
@@ -82,33 +72,49 @@ def manifests(
         metadata = {"name": name, **namespace, "labels": dict(labels)}
         return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
 
-    code_names = [f"{object_name}-code-{number}" for number in range(len(parts))]
     code = [
-        api_object("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
-        for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
+        api_object("ConfigMap", f"{object_name}-code-{number}", binaryData={f"code.tar.gz.{number:02}": part})
+        for number, part in enumerate(_parts_of_code(job, payload.code))
     ]
-    config = api_object(
-        "ConfigMap",
-        f"{object_name}-config",
-        data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script}
-        | {MONITORS: measured(job).script()},
-    )
+    config = api_object("ConfigMap", f"{object_name}-config", data=_files(job, plan, payload.script))
+    code_names = [part["metadata"]["name"] for part in code]
     volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
     annotations = {"annotations": dict(pods.annotations)} if pods.annotations else {}
-    template = {
-        "metadata": {"labels": dict(labels), **annotations},
-        "spec": _pod(job, plan, object_name, pods, volumes),
-    }
+    pod = {"metadata": {"labels": dict(labels), **annotations}, "spec": _pod(job, plan, object_name, pods, volumes)}
+    job_spec = indexed_job(job.nnodes, pod, pods)
     if pods.job_set:
-        spec = job_set(object_name, indexed_job(job.nnodes, template, pods), pods)
-        started = [api_object("JobSet", object_name, JOB_SET, spec=spec)]
+        started = [api_object("JobSet", object_name, JOB_SET, spec=job_set(object_name, job_spec, pods))]
     else:
         service = api_object("Service", object_name, spec=_service(object_name, plan.master_port))
-        spec = indexed_job(job.nnodes, template, pods) | suspended(pods)
-        started = [service, api_object("Job", object_name, "batch/v1", spec=spec)]
+        started = [service, api_object("Job", object_name, "batch/v1", spec=job_spec | suspended(pods))]
     if pods.queue:
         started[-1]["metadata"]["labels"][QUEUE] = pods.queue
     return [*code, config, *started]
+
+
+def _parts_of_code(job: JobConfig, code: bytes) -> list[str]:
+    """The archive of the code in base64, in parts that fit into ConfigMaps."""
+    parts = [b64encode(code[start : start + PART]).decode() for start in range(0, len(code), PART)]
+    if len(parts) > MOST_PARTS:
+        raise ConfigError(
+            "the code is too large for ConfigMaps",
+            where=job.where("code_dir"),
+            key="code_dir",
+            given=f"{len(code) / 2**20:.1f} MiB compressed, with that of flagperf",
+            allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
+            advice="keep only code in this folder: data belongs into data_dir, libraries into the image",
+        )
+    return parts
+
+
+def _files(job: JobConfig, plan: Plan, script: str) -> dict[str, str]:
+    """The files of a pod beside the code."""
+    return {
+        CONFIG: _config(job, plan),
+        ENVIRONMENT: environment_script(job),
+        SCRIPT: script,
+        MONITORS: measured(job).script(),
+    }
 
 
 def _settings(job: JobConfig) -> Kubernetes:

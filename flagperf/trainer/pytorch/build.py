@@ -94,8 +94,8 @@ def _changed(network: nn.Module, settings: Settings, device: torch.device, world
         recompute(network, settings.checkpoint_modules, settings.checkpoint_keeps)
     if settings.compile and settings.compile_modules is not None:
         compile_each(network, settings.compile_modules)
-    place = {} if any(parameter.is_meta for parameter in network.parameters()) else {"device": device}
-    return network.to(memory_format=getattr(torch, settings.memory_format), **place)
+    target = {} if any(parameter.is_meta for parameter in network.parameters()) else {"device": device}
+    return network.to(memory_format=getattr(torch, settings.memory_format), **target)
 
 
 def recompute(network: nn.Module, class_name: str | None, keeps: str = "nothing") -> None:
@@ -197,8 +197,8 @@ def load_initial(
         undivided: the network before its division.
     """
     if settings.init_checkpoint is not None:
-        whole = None if undivided is None else task.pretrained(undivided)
-        load_weights(task.pretrained(network), task, settings.init_checkpoint, parameter_renaming(config), whole)
+        base = None if undivided is None else task.pretrained(undivided)
+        load_weights(task.pretrained(network), task, settings.init_checkpoint, parameter_renaming(config), base)
 
 
 @torch.no_grad()
@@ -215,12 +215,12 @@ def load_weights(
         ConfigError: the weights cannot be read, or their names or shapes are not those of the network.
     """
     held = network if undivided is None else undivided
-    wanted, whole = base_state(network), base_state(held)
-    given = initial_weights(held, whole, task, path, rename)
-    check_fit(path, given, whole)
+    wanted, complete = base_state(network), base_state(held)
+    weights = initial_weights(held, complete, task, path, rename)
+    check_fit(path, weights, complete)
     for name, tensor in wanted.items():
         part, offsets = part_of(tensor)
-        part.copy_(given[name][tuple(slice(first, first + size) for first, size in zip(offsets, part.shape))])
+        part.copy_(weights[name][tuple(slice(first, first + size) for first, size in zip(offsets, part.shape))])
 
 
 def initial_weights(

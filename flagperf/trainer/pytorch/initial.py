@@ -110,8 +110,8 @@ class Recording(TorchDispatchMode):
         fills: dict[str, Fills] = {}
         for name, parameter in network.named_parameters():
             unfilled = self._unfilled.get(_key(parameter))
-            whole = unfilled is not None and parameter.is_contiguous() and parameter.numel() == unfilled.tensor.numel()
-            if unfilled is not None and whole and len(owners[_key(parameter)]) == 1 and type(parameter) is nn.Parameter:
+            full = unfilled is not None and parameter.is_contiguous() and parameter.numel() == unfilled.tensor.numel()
+            if unfilled is not None and full and len(owners[_key(parameter)]) == 1 and type(parameter) is nn.Parameter:
                 fills[name] = unfilled.fills
                 shapes[id(parameter)] = _on_meta(parameter)
                 del self._unfilled[_key(parameter)]

@@ -26,7 +26,7 @@ from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.device import device_name, open_device
 from flagperf.trainer.pytorch.differences import tensors
 from flagperf.trainer.pytorch.host_random import HostRandom
-from flagperf.trainer.pytorch.noted import Noted, apart, difference, summary, whole
+from flagperf.trainer.pytorch.noted import Noted, apart, complete, difference, summary
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
@@ -71,7 +71,7 @@ class Side:
             module.register_forward_hook(partial(self._note, name)) for name, module in self.network.named_modules()
         ]
         loss = self.loss(batch)
-        self.outputs.append(whole("loss", loss))
+        self.outputs.append(complete("loss", loss))
         loss.backward()  # type: ignore[no-untyped-call]
         for hook in hooks:
             hook.remove()
@@ -90,7 +90,7 @@ class Side:
     def parameter_gradients(self) -> list[Noted]:
         """Those of all parameters that have one."""
         named = self.network.named_parameters()
-        return [whole(name, parameter.grad) for name, parameter in named if parameter.grad is not None]
+        return [complete(name, parameter.grad) for name, parameter in named if parameter.grad is not None]
 
     def updated(self, gradients: Sequence[Noted]) -> list[Noted]:
         """How an optimizer step with these gradients changes the parameters."""
@@ -100,7 +100,7 @@ class Side:
         for name, parameter in parameters.items():
             parameter.grad = values[name].to(self.device) if name in values else None
         self.optimizer.step()
-        return [whole(name, parameter.detach() - before[name]) for name, parameter in parameters.items()]
+        return [complete(name, parameter.detach() - before[name]) for name, parameter in parameters.items()]
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]

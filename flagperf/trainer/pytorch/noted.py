@@ -24,14 +24,14 @@ class Noted(NamedTuple):
     value: Tensor
 
 
-def whole(name: str, tensor: Tensor) -> Noted:
+def complete(name: str, tensor: Tensor) -> Noted:
     """A tensor with all its numbers."""
     return Noted(name, tensor.shape, tensor.detach().cpu().clone())
 
 
 def summary(name: str, tensor: Tensor) -> Noted:
     """A tensor with all its numbers, a large one as sums."""
-    return whole(name, tensor) if tensor.numel() < LARGE else Noted(name, tensor.shape, sums(tensor.detach().cpu()))
+    return complete(name, tensor) if tensor.numel() < LARGE else Noted(name, tensor.shape, sums(tensor.detach().cpu()))
 
 
 def sums(tensor: Tensor) -> Tensor:

@@ -119,8 +119,8 @@ class _Divided(Source):
     def __getitem__(self, places: Places) -> torch.Tensor:
         from flagperf.trainer.pytorch.parallel.saved import read_tensor
 
-        whole = read_tensor(self.path, self.name, torch.empty(self.shape, dtype=self.dtype))
-        return whole[places]
+        tensor = read_tensor(self.path, self.name, torch.empty(self.shape, dtype=self.dtype))
+        return tensor[places]
 
 
 # ---------------------------------------------------------------- adapters
@@ -134,7 +134,7 @@ class _Adapted(Source):
         self.shape, self.dtype = tuple(weight.shape), torch.float32
 
     def __getitem__(self, places: Places) -> torch.Tensor:
-        change = self.scale * self.up.whole()[places[0]] @ self.down.whole()[:, places[1]]
+        change = self.scale * self.up.complete()[places[0]] @ self.down.complete()[:, places[1]]
         return self.weight[places].to(self.dtype) + change  # type: ignore[no-any-return]
 
 

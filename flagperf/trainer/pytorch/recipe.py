@@ -37,18 +37,19 @@ def optimizer_of(
     optimizer: Optimizer,
     network: nn.Module,
     rename: Rename = str,
-    whole: Callable[[Groups], Groups] = lambda groups: groups,
+    merge: Callable[[Groups], Groups] = lambda groups: groups,
 ) -> dict[str, Any]:
     """Class of the optimizer, module of its step's code, and parameter groups with their hyper-parameters.
 
     Args:
         rename: the network's name of a parameter → the case's name.
-        whole: the groups of this rank's parameters → those of all parameters.
+        merge: the groups of this rank's parameters → those of all parameters.
     """
     names = {id(parameter): rename(name) for name, parameter in network.named_parameters()}
     unknown = "not in the network"
     groups = [
-        [(names.get(id(one), unknown), one.numel()) for one in group["params"]] for group in optimizer.param_groups
+        [(names.get(id(parameter), unknown), parameter.numel()) for parameter in group["params"]]
+        for group in optimizer.param_groups
     ]
     step: Any = step_of(optimizer)
     return {
@@ -60,7 +61,7 @@ def optimizer_of(
                 (name for name, _ in members),
                 **{name: plain(value) for name, value in newest_group(optimizer, group).items() if name not in FREE},
             )
-            for group, members in zip(optimizer.param_groups, whole(groups))
+            for group, members in zip(optimizer.param_groups, merge(groups))
         ],
     }
 

@@ -82,7 +82,7 @@ class SlowLinks:
             sleep(pause)
             pairs = {suspect: (suspect.rank, _partner(suspect, group, links)) for suspect in left}
             again = self._measure(list(pairs.values()))
-            left = [one for one in left if slow_again(one, pairs[one], links, again, self.limits)]
+            left = [suspect for suspect in left if slow_again(suspect, pairs[suspect], links, again, self.limits)]
             if not left:
                 return []
         if len(group) == 1:

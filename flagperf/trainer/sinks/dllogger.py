@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from flagperf.contract.perflog import Event
 from flagperf.trainer.sinks.lines import LineFile
 
-LOWER, HIGHER = "MINIMIZE", "MAXIMIZE"
+LOWER_IS_BETTER, HIGHER_IS_BETTER = "MINIMIZE", "MAXIMIZE"
 FIGURES = {  # of FINISHED → unit, None: that of the throughput; and which way is better
-    "e2e_time": ("s", LOWER),
-    "raw_train_time": ("s", LOWER),
-    "train_no_eval_time": ("s", LOWER),
-    "pure_training_computing_time": ("s", LOWER),
-    "p_whole": (None, HIGHER),
-    "p_train": (None, HIGHER),
-    "p_core": (None, HIGHER),
-    "steady_throughput": (None, HIGHER),
-    "mfu": ("", HIGHER),
-    "peak_memory": ("GiB", LOWER),
+    "e2e_time": ("s", LOWER_IS_BETTER),
+    "raw_train_time": ("s", LOWER_IS_BETTER),
+    "train_no_eval_time": ("s", LOWER_IS_BETTER),
+    "pure_training_computing_time": ("s", LOWER_IS_BETTER),
+    "p_whole": (None, HIGHER_IS_BETTER),
+    "p_train": (None, HIGHER_IS_BETTER),
+    "p_core": (None, HIGHER_IS_BETTER),
+    "steady_throughput": (None, HIGHER_IS_BETTER),
+    "mfu": ("", HIGHER_IS_BETTER),
+    "peak_memory": ("GiB", LOWER_IS_BETTER),
 }
 
 
@@ -51,10 +51,10 @@ class DLLogger(LineFile):
         value = event.value
         if event.event == "SUBMIT_INFO":
             self._config = value["config"]
-            self._describe(event, "train.loss", "", LOWER)
-            self._describe(event, "train.ips", self._config["throughput_unit"], HIGHER)
-            self._describe(event, "train.total_time", "s", LOWER)
-            self._describe(event, "train.learning_rate", "", HIGHER)
+            self._describe(event, "train.loss", "", LOWER_IS_BETTER)
+            self._describe(event, "train.ips", self._config["throughput_unit"], HIGHER_IS_BETTER)
+            self._describe(event, "train.total_time", "s", LOWER_IS_BETTER)
+            self._describe(event, "train.learning_rate", "", HIGHER_IS_BETTER)
             for name in self._aims():
                 self._describe_metric(event, f"val.{name}", name)
         elif event.event == "EPOCH_BEGIN":
@@ -94,7 +94,8 @@ class DLLogger(LineFile):
         aimed = name in self._aims()
         lower = self._config["target"]["direction"] == "lower" if aimed else "loss" in name
         unit = (self._config["target"].get("unit") or "") if aimed else ""
-        self._describe(event, metric, unit, LOWER if lower else HIGHER, "TRAIN" if name == "loss" else "VALID")
+        goal = LOWER_IS_BETTER if lower else HIGHER_IS_BETTER
+        self._describe(event, metric, unit, goal, "TRAIN" if name == "loss" else "VALID")
 
     def _describe(self, event: Event, metric: str, unit: str, goal: str, stage: str = "TRAIN") -> None:
         if metric in self._described:

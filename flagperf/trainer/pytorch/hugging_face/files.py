@@ -12,7 +12,7 @@ from torch import Tensor
 from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.hugging_face.sources import Places, Source
 
-ONE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
+SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 KEY = "init_checkpoint"
 
@@ -21,15 +21,15 @@ class Stored(Source):
     """A tensor of an open .safetensors file."""
 
     def __init__(self, file: Any, name: str) -> None:
-        place = file.get_slice(name)
-        self.file, self.name, self.shape = file, name, tuple(place.get_shape())
-        self.dtype = TYPES.get(str(place.get_dtype()), torch.uint8)
+        tensor = file.get_slice(name)
+        self.file, self.name, self.shape = file, name, tuple(tensor.get_shape())
+        self.dtype = TYPES.get(str(tensor.get_dtype()), torch.uint8)
 
     def __getitem__(self, places: Places) -> Tensor:
         if not self.shape:
             return self.file.get_tensor(self.name)  # type: ignore[no-any-return]
-        if any(place.start >= place.stop for place in places):
-            return torch.empty([max(place.stop - place.start, 0) for place in places], dtype=self.dtype)
+        if any(piece.start >= piece.stop for piece in places):
+            return torch.empty([max(piece.stop - piece.start, 0) for piece in places], dtype=self.dtype)
         return self.file.get_slice(self.name)[places]  # type: ignore[no-any-return]
 
 
@@ -58,14 +58,14 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def _files(folder: Path) -> list[Path]:
-    names = _indexed(folder / INDEX) if (folder / INDEX).is_file() else [ONE]
+    names = _indexed(folder / INDEX) if (folder / INDEX).is_file() else [SINGLE]
     missing = [name for name in names if not (folder / name).is_file()]
-    if missing == [ONE] and not (folder / INDEX).is_file():
+    if missing == [SINGLE] and not (folder / INDEX).is_file():
         raise ConfigError(
             "the folder holds no weights of Hugging Face",
             where=str(folder),
             key=KEY,
-            allowed=f"a folder with {ONE}, or with {INDEX} and the files that it names",
+            allowed=f"a folder with {SINGLE}, or with {INDEX} and the files that it names",
             advice="save_pretrained of transformers writes such a folder, also from .bin files",
         )
     if missing:

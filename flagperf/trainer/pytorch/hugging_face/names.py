@@ -19,13 +19,13 @@ class Match(NamedTuple):
 
     Attributes:
         tensors: names in the network, one after the other along a dimension.
-        place: of the tensor in `tensors`.
+        position: of the tensor in `tensors`.
         files: names in the files, with + for the numbers of stacked tensors.
         along: the dimension.
     """
 
     tensors: Sequence[str]
-    place: int
+    position: int
     files: Sequence[str]
     along: int
 
@@ -39,10 +39,11 @@ class Rule(NamedTuple):
 
     def match(self, name: str) -> Match | None:
         """The form of a tensor of the network; None where the rule is about others."""
-        for place, pattern in enumerate(self.tensors):
-            if found := _expression(pattern).fullmatch(name):
-                tensors, files = ([_filled(one, found.groups()) for one in side] for side in (self.tensors, self.files))
-                return Match(tensors, place, files, self.along)
+        for position, pattern in enumerate(self.tensors):
+            if match := _expression(pattern).fullmatch(name):
+                parts = match.groups()
+                tensors, files = ([_filled(form, parts) for form in side] for side in (self.tensors, self.files))
+                return Match(tensors, position, files, self.along)
         return None
 
 

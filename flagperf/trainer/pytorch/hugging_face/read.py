@@ -30,11 +30,11 @@ def published_weights(
         ConfigError: the files cannot be read, or hold quantized numbers.
     """
     reading = _Reading(stored_tensors(folder), names_of(network), wanted)
-    tied = {rename(name): [rename(one) for one in same] for name, same in tied_names(network).items()}
+    tied = {rename(name): [rename(tied_name) for tied_name in same] for name, same in tied_names(network).items()}
     given = {}
     for name in wanted:
-        sources = (reading.source(one) for one in [name, *tied.get(name, ())])
-        source = next((one for one in sources if one is not None), None)
+        sources = (reading.source(tensor_name) for tensor_name in [name, *tied.get(name, ())])
+        source = next((source for source in sources if source is not None), None)
         if source is not None:
             _check_numbers(folder, name, source, wanted[name])
             given[name] = source
@@ -74,23 +74,23 @@ class _Reading:
         sizes = [self.wanted[tensor].shape[match.along] for tensor in match.tensors if tensor in self.wanted]
         if sum(sizes) != joined.shape[match.along]:
             return joined  # whose shape is refused
-        return Part(joined, match.along, sum(sizes[: match.place]), sizes[match.place])
+        return Part(joined, match.along, sum(sizes[: match.position]), sizes[match.position])
 
     def _stacked(self, file: str, name: str) -> Source | None:
         names = [file.replace("+", str(number)) for number in range(self.wanted[name].shape[0])]
-        if not all(one in self.stored for one in names):
+        if not all(tensor_name in self.stored for tensor_name in names):
             return None
-        parts: Sequence[Source] = [self.stored[one] for one in names]
+        parts: Sequence[Source] = [self.stored[tensor_name] for tensor_name in names]
         self.used.update(names)
         return Stacked(parts)
 
     def _stored(self, name: str) -> Source | None:
         """The tensor of this name, with or without the prefix of the network's base."""
         prefix = f"{self.names.prefix}."
-        for one in (name, prefix + name, name[len(prefix) :] if name.startswith(prefix) else name):
-            if one in self.stored:
-                self.used.add(one)
-                return self.stored[one]
+        for stored_name in (name, prefix + name, name[len(prefix) :] if name.startswith(prefix) else name):
+            if stored_name in self.stored:
+                self.used.add(stored_name)
+                return self.stored[stored_name]
         return None
 
 

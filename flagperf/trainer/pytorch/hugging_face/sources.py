@@ -20,7 +20,7 @@ class Source:
     def __getitem__(self, places: Places) -> Tensor:
         raise NotImplementedError
 
-    def whole(self) -> Tensor:
+    def complete(self) -> Tensor:
         """All its numbers."""
         return self[tuple(slice(0, size) for size in self.shape)]
 
@@ -97,7 +97,7 @@ class Row(Source):
         return self.source[(slice(self.number, self.number + 1), *places)][0]
 
 
-def _with(places: Places, dimension: int, place: slice) -> Places:
+def _with(places: Places, dimension: int, piece: slice) -> Places:
     changed: list[Any] = list(places)
-    changed[dimension] = place
+    changed[dimension] = piece
     return tuple(changed)

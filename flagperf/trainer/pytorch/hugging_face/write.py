@@ -12,7 +12,7 @@ from typing import Any, List, Tuple
 from torch import nn
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch.hugging_face.files import CONFIG, INDEX, ONE
+from flagperf.trainer.pytorch.hugging_face.files import CONFIG, INDEX, SINGLE
 from flagperf.trainer.pytorch.hugging_face.names import Match, names_of, tied_names
 from flagperf.trainer.pytorch.hugging_face.sources import Joined, Part, Row, Source
 
@@ -40,7 +40,7 @@ def write_folder(folder: Path, network: nn.Module, tensors: Mapping[str, Source]
     partial.mkdir(parents=True)
     parts = list(_parts(list(_in_files(network, tensors)), limit))
     names = [f"model-{number:05}-of-{len(parts):05}.safetensors" for number in range(1, len(parts) + 1)]
-    for name, part in zip(names if len(parts) > 1 else [ONE], parts):
+    for name, part in zip(names if len(parts) > 1 else [SINGLE], parts):
         _write(partial / name, part)
     if len(parts) > 1:
         placed = {tensor: name for name, part in zip(names, parts) for tensor, _ in part}
@@ -101,7 +101,7 @@ def _in_files(network: nn.Module, tensors: Mapping[str, Source]) -> Iterator[tup
 def _of_match(match: Match, tensors: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
     """The tensors of files in the form of a match."""
     sources = [tensors[name] for name in match.tensors]
-    if match.place > 0:
+    if match.position > 0:
         return  # written with the first one
     joined = sources[0] if len(sources) == 1 else Joined(sources, match.along)
     size = joined.shape[match.along] // len(match.files)
@@ -129,4 +129,4 @@ def _parts(named: Sequence[tuple[str, Source]], limit: int) -> Iterator[Named]:
 def _write(path: Path, part: Named) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: source.whole().contiguous() for name, source in part}, str(path), metadata={"format": "pt"})
+    save_file({name: source.complete().contiguous() for name, source in part}, str(path), metadata={"format": "pt"})

@@ -34,7 +34,7 @@ class Context:
         pieces = tensor.chunk(self.pieces, dim)
         return torch.cat([pieces[self.rank], pieces[-1 - self.rank]], dim)
 
-    def whole(self, tensor: Tensor, dim: int = 1) -> Tensor:
+    def gather(self, tensor: Tensor, dim: int = 1) -> Tensor:
         """The whole tensor, from the parts of all ranks. The backward pass adds up the gradients of all ranks."""
         early, late = zip(*(part.chunk(2, dim) for part in self._parts(tensor)))
         return torch.cat([*early, *late[::-1]], dim)

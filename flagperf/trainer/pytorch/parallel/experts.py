@@ -44,7 +44,7 @@ class Exchange:
         """
         return collectives.all_to_all_single_autograd(rows.contiguous(), list(here), list(there), self.group)
 
-    def own(self, parameter: Any) -> Tensor:
+    def local_part(self, parameter: Any) -> Tensor:
         """This rank's part of a parameter. Its gradient is the mean over the ranks whose rows the part computes."""
         part: Tensor = _Mean.apply(parameter.to_local(), self.ranks)
         return part

@@ -71,9 +71,9 @@ class Pipeline:
         first = (numbers,) if 0 in self.stages else ()
         target = numbers if self.count - 1 in self.stages else None
         self._schedule.step(*first, number=numbers, target=target, losses=losses)
-        told = torch.stack([one.detach() for one in losses]) if losses else torch.empty(len(batches), device=device)
-        distributed.broadcast(told, self._global_rank(self.count - 1), group=self.group)
-        return list(told)
+        sent = torch.stack([loss.detach() for loss in losses]) if losses else torch.empty(len(batches), device=device)
+        distributed.broadcast(sent, self._global_rank(self.count - 1), group=self.group)
+        return list(sent)
 
     def run_by(self, kind: Callable[..., Any], micro_batches: int, device: torch.device) -> None:
         """Let a schedule run the stages of this rank.

@@ -29,7 +29,7 @@ STYLES: Mapping[str, Callable[[], ParallelStyle]] = {
 }
 
 
-class Whole(ParallelStyle):
+class GatheredNorm(ParallelStyle):
     """A norm behind the last block: it computes parts, and its output is gathered for the layers behind it."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
@@ -56,7 +56,7 @@ def undivided_style(name: str, module: nn.Module) -> ParallelStyle | None:
     if isinstance(module, nn.Embedding):
         return Spread()
     if all(parameter.dim() < 2 for parameter in module.parameters()):  # a norm
-        return SequenceParallel() if _in_list(name) else Whole()
+        return SequenceParallel() if _in_list(name) else GatheredNorm()
     return None
 
 

@@ -85,18 +85,18 @@ class Sharded(Strategy):
         policy = self._policy()
         for root in self._roots(network):
             held = set(root.modules())
-            own = [block for block in blocks if block in held]
-            for block in (*own, root):
+            root_blocks = [block for block in blocks if block in held]
+            for block in (*root_blocks, root):
                 give_no_views(block)
             for module in experts:
                 self._shard_experts(module, mesh)
-            for block in own:
+            for block in root_blocks:
                 fully_shard(
                     block, mesh=data, mp_policy=policy, reshard_after_forward=self.sharding.reshard_after_forward
                 )
             fully_shard(root, mesh=data, mp_policy=policy, reshard_after_forward=False)
             if self.sharding.prefetch:
-                self._gather_ahead(own[::-1])
+                self._gather_ahead(root_blocks[::-1])
         return network
 
     def _divided_experts(self, network: nn.Module, mesh: Any) -> list[nn.Module]:
@@ -221,7 +221,8 @@ class Sharded(Strategy):
             norm = cast(Any, super().clip(parameters, limit))
             return norm.full_tensor()  # type: ignore[no-any-return]
         norms = [
-            nn.utils.get_total_norm([one.grad for one in part if one.grad is not None]) for part in by_mesh.values()
+            nn.utils.get_total_norm([parameter.grad for parameter in part if parameter.grad is not None])
+            for part in by_mesh.values()
         ]
         squared: Tensor = torch.stack([cast(Any, norm).full_tensor() for norm in norms]).square().sum()
         if self.mesh.pp > 1:

@@ -133,8 +133,8 @@ def _styles(sharding: Sharding) -> dict[str, Callable[[], ParallelStyle]]:
 
 def _plain(tensor: DTensor) -> Tensor:
     """The tensor that every rank has completely; a divided tensor stays as it is."""
-    whole = all(placement.is_replicate() for placement in tensor.placements)
-    return tensor.to_local() if whole else tensor
+    replicated = all(placement.is_replicate() for placement in tensor.placements)
+    return tensor.to_local() if replicated else tensor
 
 
 def _tied(network: nn.Module) -> list[list[str]]:
