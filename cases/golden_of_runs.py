@@ -110,7 +110,7 @@ def overrides(config: Mapping[str, Any]) -> list[str]:
     words += [f"{key}={_value(value)}" for key, value in other_keys().items() if key in config]
     words += [f"{key}={_value(value)}" for key, value in other_keys().items() if key in settings]  # not from the first
     for key, value in other_keys().items():
-        raise ConfigError("the case of today computes something else than this run", key=key, given=value)
+        raise ConfigError("the current case computes something else than this run", key=key, given=value)
     return words
 
 

@@ -9,8 +9,8 @@ FlagperfError
 ├── InterruptedRunError exit 130 Ctrl-C or SIGTERM
 └── SeveralErrors      that of the first: several hosts cannot be used
 
-The exit codes are those of docs/results.md; 6, a missed target where require_target=true, 7 and 8, what a gate of
-`flagperf compare` decided, and 9, what `flagperf verify` found, are results and no errors.
+The exit codes are those of docs/results.md. These codes are results and not errors: 6 (a missed target with
+require_target=true), 7 and 8 (a decision of `flagperf compare`), 9 (an answer of `flagperf verify`).
 Below the CLI nothing calls sys.exit.
 """
 
@@ -25,7 +25,7 @@ from flagperf.plain import plain
 from flagperf.secret import quoted
 
 THIS_MACHINE = "this machine, before any host is reached"  # the place of an error that is no fault of a host
-SHORTEST = 3  # letters of a name whose longer forms are looked for
+SHORTEST = 3  # least letters of a name whose longer forms count as meant
 
 
 class FlagperfError(Exception):
@@ -45,10 +45,10 @@ class ConfigError(FlagperfError):
     """Something the user wrote cannot be used.
 
     Args:
-        problem: one sentence saying what is wrong.
+        problem: one sentence about the error.
         where: the file, or "command line".
         key: the configuration key, dotted.
-        given: the value found; what is secret in it is hidden.
+        given: the value found, with *** for its secrets.
         allowed: what would have been accepted.
         advice: what to do next.
     """
@@ -85,7 +85,7 @@ class HostError(FlagperfError):
     """A host, its sshd or its docker daemon cannot be used."""
 
     exit_code = 3
-    lost: ClassVar[str] = "host"  # what is gone when this happens in the middle of a run
+    lost: ClassVar[str] = "host"  # the part that a run loses by this error
 
     def __init__(self, host: str, problem: str, *, advice: str | None = None) -> None:
         self.host, self.problem, self.advice = host, problem, advice
@@ -99,8 +99,8 @@ class ResultsError(FlagperfError):
     exit_code = 3
 
     def __init__(self, where: str, why: str) -> None:
-        advice = "mend the place, or give the command again with another result_dir"
-        problem = "results cannot be written any more; what was written before stays where it was"
+        advice = "solve this problem, or give the command again with another result_dir"
+        problem = "results cannot be written any more; files that were written before stay"
         super().__init__(with_details(problem, {"where": where, "given": why, "do": advice}))
 
 

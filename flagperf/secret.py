@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 HIDDEN = "***"
-SHORTEST = 6  # characters of a value that is looked for in what was printed; a shorter one is part of other words
+SHORTEST = 6  # least characters of a value that is searched in printed text; a shorter value is part of other words
 CHUNK = 1 << 20  # bytes of a file that are read at a time
 
 # HF_TOKEN, WANDB_API_KEY, PGPASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS, KEYBOARD or MONKEY
@@ -49,7 +49,7 @@ def without_logins(text: str) -> str:
 
 
 def shown(value: Any, key: str = "") -> Any:
-    """A value of a configuration, of any depth, with *** for what is secret in it.
+    """A value of a configuration, of any depth, with *** for its secrets.
 
     Args:
         key: its dotted key.
@@ -75,7 +75,7 @@ def quoted(value: Any, key: str = "") -> Any:
 
 
 def without_values(text: str, named: Container[str] = ()) -> str:
-    """A text with *** in place of the values of secret variables, and of logins. YAML and JSON stay what they are.
+    """A text with *** in place of the values of secret variables, and of logins. YAML and JSON stay valid.
 
     Args:
         named: variables that are secret whatever their names say.
@@ -100,7 +100,7 @@ def is_hidden(value: str) -> bool:
 
 
 class Mask:
-    """Hides values in what was printed: as they are, line by line, and in the escapes of JSON and URLs.
+    """Hides values in printed text: unchanged, line by line, and in the escapes of JSON and URLs.
 
     The passwords of URLs are hidden too: those in the values wherever they stand, any other where it stands in a URL.
     """
@@ -113,7 +113,7 @@ class Mask:
         self.longest = max([1024, *map(len, self._needles)])  # bytes of a secret
 
     def text(self, text: str) -> str:
-        """The text with *** in place of what is secret."""
+        """The text with *** in place of secrets."""
         return self.sub(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def sub(self, data: bytes) -> bytes:
@@ -122,7 +122,7 @@ class Mask:
         return self._pattern.sub(HIDDEN.encode(), data) if there else data
 
     def cut(self, data: bytes) -> int:
-        """Where data that goes on may be cut without tearing what is secret: after a line end, where there is one."""
+        """The position at which data may be cut without cutting a secret: after a line end, if possible."""
         end = data.rfind(b"\n") + 1
         if end or len(data) < 2 * self.longest:
             return end
@@ -155,7 +155,7 @@ class Mask:
 
 
 class Masked:
-    """Data that comes in pieces, without what is secret. What may be part of it is held back."""
+    """Data that comes in pieces, without its secrets. The end of a piece is held back if it may begin a secret."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask, self._rest = mask, b""

@@ -36,4 +36,6 @@ async def check_what_is_brought(transport: Transport, place: str, here: Path, ca
     assert caplog.messages == [f"{transport.host}: {LEFT}"]
     caplog.clear()
     await bring(transport, f"{place}/gone", here / "gone", Mask())
-    assert caplog.messages == [f"{transport.host}: {place}/gone is not there any more; nothing is brought from it"]
+    assert caplog.messages == [
+        f"{transport.host}: {place}/gone does not exist any more; flagperf collects nothing from it"
+    ]

@@ -26,8 +26,8 @@ ATTENTION_INPUTS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")
 class Detr(DetrForObjectDetection):  # type: ignore[no-untyped-call]
     """Each query finds one object, or none. Layers of the decoder are trained alike, each with its own matching.
 
-    Norm, dropout and first weights are those of the original code, where transformers has others: a layer of the
-    decoder gets the states of the layer before it without the norm for the heads, and the encoder's input no dropout.
+    Norm, dropout and first weights are those of the original code, where transformers has others: each layer of the
+    decoder gets the states of the layer before without the norm for the heads, and the encoder's input has no dropout.
 
     Args:
         config: of transformers; `auxiliary_loss` says whether the layers before the last one are trained directly.

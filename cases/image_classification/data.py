@@ -1,7 +1,7 @@
 """Folders of images, one sub-folder a class, with the augmentation of the original ImageNet recipe.
 
 Images travel as uint8 from the loader to the device, where the task makes them numbers around zero: a quarter of the
-memory traffic, and the processes of the loader are left with decoding, cropping and resizing.
+memory traffic, and the processes of the loader only decode, crop and resize.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read_image(path: str) -> Tensor:
 
 
 class RepeatedAugmentation:
-    """Training images: `repeats` consecutive batches show the same images, each augmented anew.
+    """Training images: `repeats` consecutive batches show the same images, each with another augmentation.
 
     So the ranks see different versions of an image in the same step (Hoffer et al. 2020, as in torchvision's recipes).
     An epoch has the same number of batches as without repetition, and shows one image of `repeats`. A single rank

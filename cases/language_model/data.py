@@ -18,8 +18,8 @@ from flagperf.errors import ConfigError
 class PackedTokens(Dataset[Tensor]):
     """Samples of `length` + 1 tokens, int64: all but the last are read, all but the first are to be predicted.
 
-    The last token of a sample is the first of the next, so that no token is predicted twice and none is left out but
-    the first of all and what fills no sample at the end.
+    The last token of a sample is also the first token of the next sample. So no token is predicted twice. Only the
+    first token, and an incomplete sample at the end, are not predicted.
 
     Args:
         path: a .bin file in Megatron's indexed form, or a folder of them, taken in the order of their names.
@@ -65,7 +65,7 @@ class PackedTokens(Dataset[Tensor]):
         return torch.stack([tokens, torch.from_numpy(np.concatenate(numbers))]) if self.documents else tokens
 
     def check(self) -> None:
-        """Look at the whole index of each file; tokens are looked at when they are read."""
+        """Look at the whole index of each file; tokens are checked when they are read."""
         for shard in self.shards:
             shard.check()
 

@@ -43,7 +43,7 @@ class Shard:
 
     Attributes:
         path: the .bin file.
-        tokens: all that it holds, read from the disk when they are looked at.
+        tokens: all that it holds, read from the disk when they are used.
     """
 
     def __init__(self, path: Path) -> None:
@@ -126,7 +126,7 @@ def _read_index(path: Path) -> Index:
     wanted = HEADER.size + 12 * sequences + 8 * entries
     if size < wanted:
         raise ConfigError(
-            "the index of the tokenised text is not whole",
+            "the index of the tokenised text is not complete",
             where=str(path),
             key="data_dir",
             given=f"{size:,} bytes",

@@ -43,9 +43,9 @@ def decoder(config: PretrainedConfig, loss_chunk: int | None = None, **arguments
 class Decoder(nn.Module):
     """The first base of a network of transformers: its own loss, and each layer called directly.
 
-    transformers' own forward pass would look on the device whether the batch holds packed sequences, for which the host
-    waits; and it would make the logits of all tokens at once, which take more memory than all else in a large
-    vocabulary.
+    The forward pass of transformers would check on the device whether the batch holds packed sequences, and the host
+    would wait for this check. It would also make the logits of all tokens at once; with a large vocabulary these need
+    more memory than all else.
 
     Args:
         config: of the network.

@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield from file  # type: ignore[misc]  # gzip's reader is a file of bytes, too
     except (EOFError, gzip.BadGzipFile) as error:
-        raise ConfigError("not a whole gzip file", where=str(path), key="source", given=error) from None
+        raise ConfigError("not a complete gzip file", where=str(path), key="source", given=error) from None
 
 
 def _parquet(path: Path) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _parquet(path: Path) -> Iterator[str]:
         for rows in file.iter_batches(ROWS, columns=["text"]):
             yield from rows.column(0).to_pylist()
     except (ArrowException, OSError) as error:
-        raise ConfigError("not a whole parquet file", where=str(path), key="source", given=error) from None
+        raise ConfigError("not a complete parquet file", where=str(path), key="source", given=error) from None
 
 
 # ---------------------------------------------------------------- in each process

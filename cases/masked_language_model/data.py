@@ -16,12 +16,12 @@ Sample = Tuple[Tensor, Tensor, Tensor]
 class HiddenTokens(Dataset[Sample]):
     """Samples (read, tokens, hidden), each [length]: the text as it is read, the text, and where to predict it.
 
-    Which tokens are hidden is drawn anew each time a sample is read, by the random numbers of the loader.
+    Which tokens are hidden is drawn again at each reading of a sample, by the random numbers of the loader.
 
     Args:
         text: sequences of one token more, which is left out.
         share: of the tokens that are hidden.
-        mask_token: what is read in their place.
+        mask_token: the token that replaces them.
         replaced: share of the hidden tokens in whose place a random token is read.
         kept: share of the hidden tokens that are read as they are.
         fixed: whether a sequence has the same hidden tokens each time, drawn by its number.

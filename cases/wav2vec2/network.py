@@ -1,7 +1,7 @@
 """wav2vec 2.0 (arXiv:2006.11477) for pre-training: transformers' network, with the original's additions.
 
 The original, NVIDIA's of FlagPerf, has its layers in an hourglass (arXiv:2110.13711): those in the middle work on fewer
-frames. Three things of fairseq's recipe transformers does not have either: the temperature of the quantizer falls with
+frames. transformers also lacks three parts of fairseq's recipe: the temperature of the quantizer falls with
 each update, the gradient of the convolutions is scaled down, and their output has a penalty. And only masked frames are
 quantized and compared, as in fairseq: transformers does it with all frames, and drops half of them in the loss.
 """

@@ -34,7 +34,7 @@ def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packe
     """
     run = run.resolve()
     if is_held(run):
-        raise ConfigError("this run goes on", given=run, advice="wait for its end: flagperf watch shows it")
+        raise ConfigError("this run is still running", given=run, advice="wait for its end: flagperf watch shows it")
     summaries = report.read_run(run)
     _check_target(target, run)
     hiding = Hiding(summary.config for summary in summaries)

@@ -25,7 +25,7 @@ def statement(hashes: Mapping[str, str], predicate: Mapping[str, Any], kind: str
 
     Args:
         hashes: file → its SHA-256.
-        kind: what the predicate is about, as a URI.
+        kind: of the predicate, as a URI.
     """
     subjects = [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(hashes.items())]
     record = {"_type": TYPE, "subject": subjects, "predicateType": kind, "predicate": predicate}

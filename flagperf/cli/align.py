@@ -135,7 +135,7 @@ def write_record(folder: Path, file: Path) -> None:
 
 
 def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> JobConfig:
-    """The job that computes what a curve has. Its data may lie in another folder of the same name.
+    """The job that trains as the curve did. Its data may lie in another folder of the same name.
 
     Raises:
         ConfigError: the job, or the case of today, computes something else, or there is no band for the precision.
@@ -161,7 +161,7 @@ def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> Job
 
 
 def find(job: JobConfig) -> int:
-    """Search the device of a job for what it computes otherwise than the CPU; print it, and write a script for it."""
+    """Search the device of a job for the first difference from the CPU; print it, and write a script that shows it."""
     folder, logs = ask_ranks(job, "find")
     (located,) = (event.value for event in logs[0].all("LOCATED"))
     if not (located["compared"] or located["operator"]):

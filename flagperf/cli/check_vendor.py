@@ -182,7 +182,7 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
     if INDEX not in groups:
-        problem = f"no group {INDEX}: a sample that lacks a device cannot be used, for nobody knows which one it is"
+        problem = f"no group {INDEX}: a sample that lacks a device cannot be used: the device is unknown"
         yield Lack(str(path), "vendor.monitor.parse", problem, needed=False)
 
 

@@ -62,7 +62,7 @@ async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
             try:
                 removed += await _remove_containers(transport)
             except DaemonError as error:
-                text = f"containers were not looked for: {error.problem}"
+                text = f"flagperf did not search for containers: {error.problem}"
                 rows.append(Row(transport.host, "clean", "warning", text, error.advice or ""))
     except FlagperfError as error:
         rows.append(failed_row(transport.host, "clean", error))

@@ -24,7 +24,7 @@ def collect(folder: Path, is_trusted: bool) -> list[Row]:
     """
     to_collect = [round_ for round_ in rounds(folder) if round_.logs]
     if is_held(folder):
-        raise ConfigError("this run goes on", given=folder, advice="it collects its logs itself when it ends")
+        raise ConfigError("this run is still running", given=folder, advice="the run collects its own logs at its end")
     if not is_trusted:
         files = [file for round_ in to_collect for file in round_.files]
         trust.check(VERB, folder, files, trust.of_collecting(to_collect))

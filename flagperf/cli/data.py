@@ -83,11 +83,11 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
     job = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # this gives no result
     if not all(node.same_files for node in job.cluster.nodes or (job.cluster.stand_in(0),)):
         raise ConfigError(
-            "the data of other hosts is out of reach",
+            "this command reads the data of this machine only",
             key="cluster",
             given=job.cluster.name,
             allowed="clusters with this machine's files",
-            advice="call flagperf there; flagperf doctor looks at the data_dir of every host",
+            advice="start flagperf on the host; flagperf doctor checks the data_dir of every host",
         )
     return job
 
@@ -133,7 +133,7 @@ def write_sample(job: JobConfig) -> None:
         raise ConfigError("the case has no sample data", key="data.sample", given="null")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            "the folder is not empty" if folder.is_dir() else "a file is where the folder goes",
+            "the folder is not empty" if folder.is_dir() else "a file has the name of this folder",
             key="data_dir",
             given=folder,
             advice="sample data is written into a new or empty folder",
@@ -160,7 +160,7 @@ def prepare(job: JobConfig, source: str | None) -> None:
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
     if existing := _existing_data(job, folder):  # checked before hours of work
-        advice = "choose another data_dir, or move away what is to be made again"
+        advice = "choose another data_dir, or move the files away that you want to make again"
         raise ConfigError("data_dir holds data of this case already", key="data_dir", given=existing, advice=advice)
     with _staged(folder) as staged:
         _call_case(job, "prepare", str(path), str(staged))
@@ -186,7 +186,7 @@ def _staged(folder: Path) -> Iterator[Path]:
         yield staged
         if taken := list(_taken(staged, folder)):
             raise ConfigError(
-                "files would be overwritten; data_dir is left as it was",
+                "files would be overwritten; data_dir did not change",
                 key="data_dir",
                 given=", ".join(str(path) for path in taken[:5]) + (" …" if len(taken) > 5 else ""),
                 advice="choose another data_dir, or move these away",
@@ -252,7 +252,7 @@ def _call(*argv: str) -> int:
     try:
         return process.wait()
     except KeyboardInterrupt:
-        raise InterruptedRunError("; data_dir is left as it was") from None
+        raise InterruptedRunError("; data_dir did not change") from None
     finally:
         process.stdin.close()  # type: ignore[union-attr]
         process.wait()

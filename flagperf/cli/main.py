@@ -75,7 +75,7 @@ def run_command(argv: Sequence[str]) -> int:
 
         if error.errno not in DISK:
             raise
-        print(f"flagperf: {DISK[error.errno]}; what was written before stays", file=sys.stderr)
+        print(f"flagperf: {DISK[error.errno]}; files that were written before stay", file=sys.stderr)
         return HostError.exit_code
     except KeyboardInterrupt:
         print("flagperf: interrupted", file=sys.stderr)

@@ -46,7 +46,7 @@ from flagperf.plain import plain
 ACCOUNT = "flagperf"  # until the user names an account
 VENDORS = ("tecorigin", "cpu")
 TAKEN = ("model", "framework", "vendor", "hardware", "data_dir", "train_batch_size", "lr")  # overrides of an export
-FAULTS = 9  # exit code: the folder is not what it should be
+FAULTS = 9  # exit code: the folder has faults
 RUN_OPTIONS = {"python": sys.executable, "limit": "1800"}  # of the short run: interpreter, and most seconds
 
 

@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     expect("new", words, 2, "case or vendor, and a name")
     kind, name = map(str, words)
     if kind not in GROUPS:
-        raise ConfigError("flagperf new makes no such thing", given=kind, allowed=" or ".join(GROUPS))
+        raise ConfigError("flagperf new cannot make this", given=kind, allowed=" or ".join(GROUPS))
     _check_name(kind, name)
     folder = Path(given.get("into", name))
     if folder.exists():

@@ -71,9 +71,9 @@ def main(options: argparse.Namespace) -> int:
     overrides, folders = _overrides(run_words, options.config_dir, is_trusted)
     job = compose(overrides, folders)
     if job.resume is not None:
-        raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=job.resume)
+        raise ConfigError("a node that is started by hand cannot resume a training", key="resume", given=job.resume)
     if job.restarts:
-        raise ConfigError("a node that is started by hand is not started again", key="restarts", given=job.restarts)
+        raise ConfigError("flagperf cannot restart a node that is started by hand", key="restarts", given=job.restarts)
     rank, address, port = _rank_and_master(job, words["node_rank"], words["master"])
     job = on_this_machine(job, rank, address, port)
     if job.dry_run:

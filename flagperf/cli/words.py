@@ -52,7 +52,7 @@ def runs_and_overrides(
     values = {key: word.partition("=")[2] for word, key in keys.items() if key in (*verb_keys, "runs")}
     for key, value in values.items():
         if not value:
-            raise ConfigError("an empty option", key=key, advice=f"say {key}=SOMETHING, or leave it out")
+            raise ConfigError("an empty option", key=key, advice=f"give {key}=VALUE, or leave {key} out")
     listed = [path for word, key in keys.items() if key == "runs" for path in word.removeprefix("runs=").split(",")]
     runs = [user_path(word) for word in (*listed, *(word for word in arguments if word not in keys))]
     return runs, values, [word for word, key in keys.items() if key not in values]

@@ -1,4 +1,4 @@
-"""What a training sets to be held against a golden curve, and the identity of what it computes.
+"""The settings with which a training compares with a golden curve, and the identity of its computation.
 
 `python -m cases.golden` writes the curves from real trainings.
 """
@@ -17,7 +17,7 @@ from flagperf.contract.leaves import leaves
 from flagperf.errors import ConfigError
 
 STEPS = 20
-COMPUTED = (  # what decides what is computed; the precision has a band of its own
+COMPUTED = (  # keys that decide the computation; the precision has a band of its own
     *("network", "optimizer", "lr_scheduler", "task", "train_data", "eval_data", "fingerprint", "init_checkpoint"),
     *("train_batch_size", "eval_batch_size", "gradient_accumulation_steps", "global_batch_size", "lr", "lr_interval"),
     *("adapter", "initialisation"),
@@ -53,13 +53,13 @@ def golden_file(case: str, folders: Sequence[Path]) -> Path:
 
 
 def identity_of(config: Mapping[str, Any]) -> str:
-    """What identifies the training that a configuration describes: what is computed, from which data."""
+    """The identity of the training of a configuration: its computation and its data."""
     text = json.dumps(computed(config), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def computed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted key → value of all that decides what is computed. The folder of the data counts by its last name."""
+    """Dotted key → value, of the keys that decide the computation. The folder of the data counts by its last name."""
     folder = config["data_dir"] or ""
     unused = {  # settings that are newer than most curves
         "adapter": not config["adapter"]["modules"],

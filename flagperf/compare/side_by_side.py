@@ -35,7 +35,7 @@ class Line:
     """A figure of all jobs."""
 
     name: str
-    better: str  # what is better: more, less
+    better: str  # which value is better: more, less
     cells: tuple[Cell, ...]
 
 

@@ -109,7 +109,7 @@ def _compose_alone(overrides: JobOverrides, folders: Sequence[Path]) -> JobConfi
 def _changed(
     overrides: JobOverrides, compose: Callable[[JobOverrides], JobConfig], values: Mapping[str, Any]
 ) -> JobConfig:
-    """The job with other values of the command line, composed anew."""
+    """The job with other values of the command line, composed again."""
     return compose(replace(overrides, values={**overrides.values, **values}))
 
 

@@ -40,7 +40,7 @@ def recipe(config: Mapping[str, Any]) -> dict[str, Any]:
 def check_identity(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another training, with a ConfigError.
 
-    Settings that an older checkpoint does not hold are not compared. Before cases had revisions, theirs was 1.
+    Settings that an older checkpoint does not hold are not compared. The revision of older cases is 1.
 
     Args:
         saved: `identity` of the training that wrote the checkpoint.
@@ -57,7 +57,7 @@ def check_identity(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, An
                 key=key,
                 given=now.get(key),
                 allowed=repr(before.get(key)),
-                advice="begin anew, without resume, to train with another recipe" if _is_recipe(key) else None,
+                advice="start again without resume, to train with another recipe" if _is_recipe(key) else None,
             )
 
 
@@ -79,7 +79,7 @@ def check_form(path: Path, *, in_parts: bool) -> None:
             key="parallel._target_",
             given=reader,
             allowed=writer,
-            advice="resume with the strategy of the earlier run, or begin anew, without resume",
+            advice="resume with the strategy of the earlier run, or start again without resume",
         )
 
 

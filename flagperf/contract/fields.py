@@ -83,7 +83,7 @@ class Field:
                 advice = f"set the keys below it: {key}.NAME=VALUE"
             if self.type is str and isinstance(value, (bool, int, float)):
                 as_text = f"as text it is written {key}=\"'{quoted(value, key)}'\""
-                advice = as_text if file == "command line" else "in quotes it is text"
+                advice = as_text if file == "command line" else "a value in quotes is text"
         else:
             formed = self.form or self.pattern
             problem = "no such option" if self.options else "wrong form of value" if formed else "value out of range"

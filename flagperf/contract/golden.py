@@ -1,4 +1,4 @@
-"""Golden curves: what a case computes in its first steps, and how far correct implementations lie from there.
+"""Golden curves: what a case computes in its first steps, and how far correct implementations lie from these values.
 
 A file conf/golden/<case>.yaml has the losses, gradient norms and metrics of trainings in fp32 on a CPU, and for each
 precision a band: how far a value may lie from the curve. docs/numerics.md explains both.

@@ -48,7 +48,7 @@ class Mesh:
         open_sides = [side for side, size in sizes_given.items() if size == -1]
         for side, size in sizes_given.items():
             if size < 1 and size != -1:
-                allowed = "a whole number from 1, or -1 for what the other sides leave"
+                allowed = "a whole number from 1, or -1 for the ranks that the other sides leave"
                 key = f"{KEY}.{side}"
                 raise ConfigError("value out of range", where=where(key), key=key, given=size, allowed=allowed)
         if len(open_sides) > 1:
@@ -64,7 +64,7 @@ class Mesh:
                 allowed=f"sizes whose product is {world} (nnodes x nproc)",
                 advice="choose sizes that divide the ranks, or another number of ranks"
                 if open_sides
-                else "set one of them to -1, and it takes what the others leave",
+                else "set one side to -1: this side takes the remaining ranks",
             )
         return cls(**{**vars(known), **dict.fromkeys(open_sides, left)})
 
@@ -132,7 +132,7 @@ class Mesh:
         batch, accumulation = config["train_batch_size"], config["gradient_accumulation_steps"]
         if wanted is not None and batch * accumulation * self.data_ranks != wanted:
             raise ConfigError(
-                "an optimizer step would not have the samples that the case asks for",
+                "an optimizer step would have another number of samples than the case requires",
                 where=where("global_batch_size"),
                 key="train_batch_size x gradient_accumulation_steps x data ranks",
                 given=f"{batch} x {accumulation} x {self.data_ranks} = {batch * accumulation * self.data_ranks}",
@@ -149,7 +149,7 @@ class Mesh:
         if self.parts != 1:
             side = next(side for side in ("dp_shard", *SIDES) if side != "dp_replicate" and getattr(self, side) != 1)
             raise ConfigError(
-                "data parallelism keeps the network whole on each rank",
+                "with data parallelism each rank holds the whole network",
                 where=where(f"{KEY}.{side}"),
                 key=f"{KEY}.{side}",
                 given=getattr(self, side),

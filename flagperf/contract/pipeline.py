@@ -38,7 +38,7 @@ def bubble_of(config: Mapping[str, Any]) -> float | None:
 
 
 def check_pipeline(mesh: Mesh, sharding: Sharding, config: Mapping[str, Any], where: Callable[[str], str]) -> None:
-    """Refuse what a pipeline cannot do.
+    """Refuse settings that a pipeline cannot combine.
 
     Raises:
         ConfigError: a setting or a size of the network does not fit.

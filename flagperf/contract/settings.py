@@ -175,7 +175,8 @@ class Settings:
         default="in_order",
     )
     random_numbers: Literal["device", "host"] = setting(
-        "device | host: who draws those of dropout; the host's are the same for each device", default="device"
+        "device | host: source of the masks of dropout; the host's are equal on all devices",
+        default="device",
     )
     deterministic: bool = setting("true: only deterministic algorithms", default=False)
     cudnn_benchmark: bool = setting("true: the vendor's library tries algorithms and uses the fastest", default=False)

@@ -33,7 +33,7 @@ class Split(NamedTuple):
             key=self.keys,
             given=given,
             allowed="paths to different data",
-            advice="a metric on data that was trained on says nothing: give each its own",
+            advice="a metric on the training data has no meaning: give each split its own data",
         )
 
 

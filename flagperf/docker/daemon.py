@@ -28,7 +28,7 @@ UNIX = "unix://"
 ENDPOINT = shell(script(__file__, "endpoint.sh"), USUAL)
 REASONS = {
     "absent": ("docker is not installed", "install docker there, or choose runtime=process"),
-    "silent": ("the docker daemon does not answer", "look into dockerd's log there; systemctl restart docker"),
+    "silent": ("the docker daemon does not answer", "read dockerd's log there; systemctl restart docker"),
     "stopped": ("the docker daemon does not run", "start it there: systemctl start docker"),
     "forbidden": ("this user may not use docker", "add the user to the group docker there, or log in as another"),
 }
@@ -176,14 +176,14 @@ class DockerHost:
         if not isinstance(error, _Unreachable):
             try:
                 await self._ready()
-                problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
+                problem, advice = f"the docker daemon dropped a call: {error}", "read dockerd's log there"
                 return DaemonError(self.host, problem, advice=advice)
             except _Unreachable as unreachable:
                 error = unreachable
         reason = "silent"
         if not isinstance(error, _Silent):
             reason = await self._look()
-        problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
+        problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "read dockerd's log"))
         return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)
 
 

@@ -34,7 +34,7 @@ SHORT = 10.0  # seconds
 OTHERS_FILES = script(__file__, "others_files.sh")
 
 OPTIONS = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
-NEED_ROOT = ("mqueue", "rlimit")  # what the daemon of a user may not do: the host's /dev/shm, higher limits
+NEED_ROOT = ("mqueue", "rlimit")  # limits of a user's own daemon: the host's /dev/shm, higher limits
 ROOTLESS = "with a rootless daemon, the cluster's file needs container: {ipc: private, ulimits: {memlock: null}}"
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class DockerRuntime:
         except HostError as error:
             status, output = 1, error.problem
         if status != 0:
-            log.warning("%s: files of the container stay another user's: %s", self.transport.host, output.strip())
+            log.warning("%s: files of the container belong to another user: %s", self.transport.host, output.strip())
 
     async def clean(self) -> None:
         """Remove the container and its keeper, if they exist."""

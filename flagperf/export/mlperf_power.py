@@ -21,7 +21,7 @@ from flagperf.contract.sys_info import clock_offset
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import node_folders
 
-MOST_SECONDS = 1.1  # between two readings: at least one a second, and what a meter's clock may jitter
+MOST_SECONDS = 1.1  # between two readings: at least one a second, and the jitter of a meter's clock
 LEAST_READINGS = 60
 TOKEN = ":::MLLOG "
 SPACES = re.compile(r"[\t,]\s*")

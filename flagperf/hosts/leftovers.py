@@ -145,12 +145,12 @@ def advice(folders: Sequence[str]) -> str:
 
 
 async def dead_process_folders(transport: Transport) -> list[str]:
-    """Folders of long commands whose launcher and guard are gone."""
+    """Folders of long commands whose launcher and guard have ended."""
     return await _dead_process_folders(transport, "test", "-d")
 
 
 async def remove_dead_process_folders(transport: Transport) -> list[str]:
-    """Remove the folders of long commands whose launcher and guard are gone, and return them."""
+    """Remove the folders of long commands whose launcher and guard have ended, and return them."""
     return await _dead_process_folders(transport, "rm", "-rf")
 
 

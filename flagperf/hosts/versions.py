@@ -21,7 +21,7 @@ def versions(packages: "tuple[str, ...]") -> "dict[str, str]":
 
 
 def missing(modules: "tuple[str, ...]") -> "list[str]":
-    """The modules that this environment lacks. Imports none of them."""
+    """The modules that this environment lacks. Imports no package."""
     return [name for name in modules if not any(_finds(finder, name.partition(".")[0]) for finder in sys.meta_path)]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from docker.types import DeviceRequest, Ulimit
     from docker.types import Mount as SdkMount
 
-MARK = "FLAGPERF_CONTAINER"  # variable that finds a container's processes on the host when its daemon is gone
+MARK = "FLAGPERF_CONTAINER"  # variable that finds a container's processes on the host when its daemon has ended
 LABEL = "flagperf"  # flagperf.run, flagperf.node, flagperf.owner
 OWNER = f"{LABEL}.owner"
 SLURM_JOB = f"{LABEL}.slurm_job"  # no container of that job outlives it by right

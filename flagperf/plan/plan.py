@@ -24,7 +24,7 @@ STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
 UNCACHED = "flagperf/trainer/start/uncached.py"  # runs a module of the ranks from its source
 OWN_CODE = Path(flagperf.__file__).resolve().parents[1]  # what ranks on this machine import
-SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
+SCRATCH = ".scratch"  # in a node's log folder, while it runs: files that the ranks' launcher writes for itself
 MONITORS = (*NODE_FIGURES, HOST)
 
 

@@ -22,7 +22,7 @@ MOST = 3  # … and so are those after the third
 
 
 def achievable_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
-    """What each round achieved of what the product allows; or what is missing to know that."""
+    """The share that each round achieved of the product's limit; or the figures that are missing."""
     several = len(summary.results) > 1
     known = ((result, result.achievable) for result in results)
     return [

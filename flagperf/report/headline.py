@@ -106,7 +106,7 @@ def _divided(figure: Statistics, factor: float) -> Statistics:
 
 
 def _share(summary: Summary) -> Tile | str:
-    """The mean share of what the product allows, over the rounds."""
+    """The mean achieved share of the product's limit, over the rounds."""
     title = "share of the achievable"
     allowed = [result.achievable for result in usable(summary.results) if result.achievable]
     shares = [each.share for each in allowed if each.share is not None]

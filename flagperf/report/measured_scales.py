@@ -1,4 +1,4 @@
-"""What runs measured at some scales, to stand beside what is predicted for these scales."""
+"""The measured figures of runs at some scales, beside the predicted figures of these scales."""
 
 from __future__ import annotations
 

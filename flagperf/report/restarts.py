@@ -1,4 +1,4 @@
-"""The restarts of a job's rounds, as a report shows them: what was lost, and how long it took."""
+"""The restarts of a job's rounds, as a report shows them: lost steps and time."""
 
 from __future__ import annotations
 

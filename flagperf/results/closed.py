@@ -1,4 +1,4 @@
-"""Compares what the ranks built with what the case and the hardware's file state. Pure.
+"""Compares BUILT of the ranks with the case's fingerprint and the hardware's file. Pure.
 
 A network, an optimizer or a schedule other than the case's is INVALID in the closed division. In the open division the
 difference is a note beside the number.
@@ -28,7 +28,7 @@ MFU_CAUSES = (
 
 
 def differences(evidence: Evidence) -> list[str]:
-    """How what the ranks built differs from what the case states; empty where the case states nothing."""
+    """The differences between BUILT of the ranks and the case's fingerprint; empty without fingerprint."""
     stated = evidence.config.get("fingerprint")
     if not stated:
         return []
@@ -50,7 +50,7 @@ def objections(built: Section, config: Section) -> list[str]:
     stated = config.get("fingerprint")
     if config.get("division") != "closed" or not stated:
         return []
-    advice = f"stop it; where the case is right, python -m cases.fingerprint {config['case']} states it anew"
+    advice = f"stop it; if the case is right, python -m cases.fingerprint {config['case']} writes the fingerprint again"
     try:
         return [f"{text}; {advice}" for text in _differences(built, stated, config)]
     except UNREADABLE:  # the verdict says so

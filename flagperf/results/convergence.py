@@ -97,7 +97,7 @@ def pruned(points: Sequence[Point]) -> list[Point]:
         before, point, after = kept[index - 1 : index + 2]
         if point.mean > before.between(after, point.batch).mean:
             del kept[index]
-            index -= 1  # as the checker does: the point before is not looked at again
+            index -= 1  # as MLPerf's checker does: it does not check the point before again
         index += 1
     return kept
 

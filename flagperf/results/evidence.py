@@ -38,7 +38,7 @@ class Evidence:
     memory_gib: float | None = None  # of one device
     config: Mapping[str, Any] = field(default_factory=dict)  # the whole resolved configuration
     extent: Extent | None = None  # of the case's data; None: not known, or not required
-    achievable: Achievable | None = None  # what the product allows
+    achievable: Achievable | None = None  # the product's limit
 
     @property
     def finished(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The slow and late ranks of a round, with what the monitors saw of them, and their sentences."""
+"""The slow and late ranks of a round, with their figures of the monitors, and their sentences."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ class _Wait(NamedTuple):
 class Waits:
     """Takes the events of all ranks in the order of their times.
 
-    Each rank logs a wait after 5, 10, 20 … seconds. The second event of a wait tells that it still goes on when all
-    other ranks that wait have logged theirs.
+    Each rank logs a wait after 5, 10, 20 … seconds. A second event shows that the wait still goes on after all
+    other waiting ranks have logged a wait.
     """
 
     def __init__(self) -> None:

@@ -89,7 +89,7 @@ async def _get(transport: Transport, source: str, target: Path) -> Sequence[str]
     try:
         return await transport.get(source, target)
     except FileNotFoundError:
-        log.warning("%s: %s is not there any more; nothing is brought from it", transport.host, source)
+        log.warning("%s: %s does not exist any more; flagperf collects nothing from it", transport.host, source)
         return ()
 
 
@@ -153,8 +153,8 @@ def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
     for name, value in environment.items():
         if is_hidden(value):
             if name not in os.environ:
-                problem = "this variable was secret in the run, and is looked for in its logs"
-                advice = f"set {name} to the value that it had, and collect again"
+                problem = "this variable was secret in the run: flagperf searches the logs for its value"
+                advice = f"set {name} to its value of the run, and collect again"
                 raise ConfigError(problem, where=where, key=f"vendor.environment.{name}", advice=advice)
             values[name] = os.environ[name]
     return Mask(values.values())

@@ -155,7 +155,7 @@ def _all_followed(exits: Sequence[RankExit], owner: Mapping[int, NodeRun], logs:
     shown = exits[0].rank
     lines = _lines_of(shown, owner[shown], logs[shown])
     subject = f"ranks {ranks} ended, each" if len(exits) > 1 else f"rank {ranks} ended"
-    problem = f"{subject} as if another one had failed first: {ends}"
+    problem = f"{subject} as if another rank had failed first: {ends}"
     return failure([owner[exit_.rank] for exit_ in exits] if len(exits) > 1 else [], problem, lines=lines)
 
 

@@ -1,7 +1,7 @@
 """Before the first round of a job: a step that does not fit into its devices is refused, with changes that fit.
 
-The step is traced where a trace answers more than it costs: a case of full size on a device whose memory is known, and
-a run with probe=run, whose report names what the devices allow. Every other run reads a trace of an earlier command.
+The step is traced in two cases: a case of full size on a device whose memory is known, and a run with probe=run,
+whose report names the limits of the devices. Every other run reads a trace of an earlier command.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ def create(job: JobConfig) -> Path:
                 folder = _another(folder)  # two runs began in the same second
     except FileExistsError:
         existing = folder if folder.exists() else parent
-        problem = "a file is where the folder goes"
+        problem = "a file has the name of this folder"
         if existing.is_dir():
-            problem = "a run folder of this name is there already"
+            problem = "a run folder of this name exists already"
         raise ConfigError(
             problem,
             key="run_name" if name else "result_dir",

@@ -201,7 +201,7 @@ class NodeRun:
         """Remove everything that this round made on the host, except logs that could not be collected."""
         try:
             await self.runtime.clean()
-        finally:  # remove the folder also where the docker daemon is gone
+        finally:  # remove the folder also if the docker daemon has ended
             if self.uncollected:
                 await self._keep()
             elif not self.transport.same_files:

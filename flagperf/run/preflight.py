@@ -99,7 +99,7 @@ def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:
             key="nproc",
             given=job.nproc,
             allowed=f"at most {most}, {reason}",
-            advice="choose a smaller nproc, or oversubscribe=true where you know better",
+            advice="choose a smaller nproc, or oversubscribe=true if you want more ranks",
         )
 
 

@@ -37,7 +37,7 @@ def check_resumed(jobs: Sequence[JobConfig]) -> None:
 def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
     """The job with the folder of its checkpoints in `resume`: the checkpoints of the round with the same seed.
 
-    A later round, or one of several jobs, without a checkpoint begins anew.
+    A later round, or one of several jobs, without a checkpoint starts from the beginning.
 
     Raises:
         ConfigError: the run is missing, or has no checkpoint, or a checkpoint of another training.
@@ -49,12 +49,12 @@ def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
     later = number if job.config["repeat_seed"] == "own" else 1
     folder = _folder(earlier / job.name / f"round{later}")
     if later > 1 and not folder.is_dir():
-        log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
+        log.info("%s has no checkpoint of round %d, which starts from the beginning", earlier, later)
         return replace(job, resume=None)
     checkpoints = checkpoints_in(folder)
     if not checkpoints:
         if (earlier / job.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
-            log.info("%s has no checkpoint of %s, which begins anew", earlier, job.name)
+            log.info("%s has no checkpoint of %s, which starts from the beginning", earlier, job.name)
             return replace(job, resume=None)
         names = sorted(path.parents[1].name for path in earlier.glob(f"*/round1/{CHECKPOINTS}"))
         raise ConfigError(
@@ -103,7 +103,7 @@ def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def earlier_batch_size(job: JobConfig) -> int | None:
-    """The batch size of the resumed first round; None where it begins anew. Raises as `with_checkpoints`."""
+    """The batch size of the resumed first round; None: no earlier round. Raises as `with_checkpoints`."""
     folder = with_checkpoints(job, 1).resume
     if folder is None:
         return None

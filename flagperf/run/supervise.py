@@ -32,7 +32,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
 
     Raises:
         PortTaken: another process listens on the rendezvous port.
-        OSError: the result folder is gone.
+        OSError: the result folder was removed.
     """
     async with AwakeClock() as clock:
         cause = await _until_the_end(nodes, plan, progress, clock)
@@ -110,7 +110,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
 def _log_left_out(nodes: Sequence[NodeRun]) -> None:
     """Name the variables that did not reach the ranks."""
     if names := sorted(set().union(*(node.logs.left_out for node in nodes))):
-        advice = "to give one to them: +vendor.environment.NAME=VALUE"
+        advice = "to give a variable to the ranks: +vendor.environment.NAME=VALUE"
         log.info("variables that do not reach the ranks: %s; %s", ", ".join(names), advice)
 
 

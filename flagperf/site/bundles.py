@@ -27,7 +27,7 @@ ID = 12  # hexadecimal digits of the SHA-256 in names
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that is what it states."""
+    """A verified bundle."""
 
     id: str
     path: Path

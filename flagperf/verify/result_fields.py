@@ -61,7 +61,7 @@ def result_rows(location: str, round_: Round) -> Iterator[Row]:
 
 
 def _share_of_achievable(location: str, round_: Round) -> Iterator[Row]:
-    """The stated share of what the hardware allows. The allowed throughput itself comes from the traced step."""
+    """The stated share of the hardware's limit. The allowed throughput itself comes from the traced step."""
     stated = round_.stated.get("achievable") or {}
     throughput, rate = stated.get("throughput"), round_.figures.get("p_train")
     if throughput and rate is not None:

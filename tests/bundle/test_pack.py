@@ -271,7 +271,7 @@ def test_a_run_that_goes_on_is_refused(run: Path, tmp_path: Path) -> None:
     with held(run), pytest.raises(ConfigError) as caught:
         pack(run, tmp_path / "b.tar.zst")
     assert str(caught.value) == (
-        f"this run goes on\n  where:   command line\n  given:   {run}\n"
+        f"this run is still running\n  where:   command line\n  given:   {run}\n"
         "  do:      wait for its end: flagperf watch shows it"
     )
 

@@ -89,7 +89,7 @@ def test_monitor_that_reads_little(acme: Path) -> None:
     what = "no group for: power, memory_used, memory_total, utilisation"
     lacks = check_vendor("acme", [acme])
     assert (str(acme / "vendor/acme.yaml"), "vendor.monitor.parse", what, False) in lacks
-    what = "no group index: a sample that lacks a device cannot be used, for nobody knows which one it is"
+    what = "no group index: a sample that lacks a device cannot be used: the device is unknown"
     assert (str(acme / "vendor/acme.yaml"), "vendor.monitor.parse", what, False) in lacks
 
 

@@ -65,9 +65,9 @@ def test_a_secret_that_is_not_told_again(
     run_folder(tmp_path, plan=PLAN.replace('"local": true', '"local": false'))
     assert run_command(["report", str(tmp_path), "collect=true", "trust=true"]) == 2
     assert capsys.readouterr().err == (
-        "flagperf: this variable was secret in the run, and is looked for in its logs\n"
+        "flagperf: this variable was secret in the run: flagperf searches the logs for its value\n"
         f"  where:   {tmp_path}/case/round1/config.yaml\n  key:     vendor.environment.HF_TOKEN\n"
-        "  do:      set HF_TOKEN to the value that it had, and collect again\n"
+        "  do:      set HF_TOKEN to its value of the run, and collect again\n"
     )
 
 
@@ -91,6 +91,6 @@ def test_a_run_that_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     with held(tmp_path):
         assert run_command(["report", str(tmp_path), "collect=true"]) == 2
     assert capsys.readouterr().err == (
-        f"flagperf: this run goes on\n  where:   command line\n  given:   {tmp_path}\n"
-        "  do:      it collects its logs itself when it ends\n"
+        f"flagperf: this run is still running\n  where:   command line\n  given:   {tmp_path}\n"
+        "  do:      the run collects its own logs at its end\n"
     )

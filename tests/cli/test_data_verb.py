@@ -196,7 +196,7 @@ def test_no_file_is_overwritten(bench: Path, capfd: pytest.CaptureFixture[str]) 
     path.write_text("mine")
     assert data("prepare", "model=raw_null", "source=original.csv", "data_dir=mine") == 2
     assert capfd.readouterr().err.endswith(
-        "flagperf: files would be overwritten; data_dir is left as it was\n"
+        "flagperf: files would be overwritten; data_dir did not change\n"
         f"  where:   command line\n  key:     data_dir\n  given:   {path}\n"
         "  do:      choose another data_dir, or move these away\n"
     )
@@ -247,7 +247,7 @@ def test_an_interrupt_ends_the_writer(bench: Path, sent: signal.Signals) -> None
         time.sleep(0.05)
     if sent != signal.SIGKILL:  # which leaves nobody to tidy up
         assert launcher.returncode == 130
-        assert said.endswith("flagperf: interrupted; data_dir is left as it was\n")
+        assert said.endswith("flagperf: interrupted; data_dir did not change\n")
         assert not Path("mine").exists()
 
 
@@ -260,7 +260,7 @@ REFUSALS = {
     "no folder": (["check", "model=toy"], "the folder of the data is missing", "do:      flagperf data check"),
     "no sample data": (["sample", "model=bare", "data_dir=x"], "the case has no sample data", "key:     data.sample"),
     "a full folder": (["sample", "model=toy", "data_dir=bench"], "the folder is not empty", "given:   {0}/bench"),
-    "a file": (["sample", "model=toy", "data_dir=original.csv"], "a file is where the folder goes", "original.csv"),
+    "a file": (["sample", "model=toy", "data_dir=original.csv"], "a file has the name of this folder", "original.csv"),
     "no conversion": (
         ["prepare", "model=toy", "source=original.csv", "data_dir=x"],
         "the data of this case needs no conversion",
@@ -289,7 +289,7 @@ REFUSALS = {
     ),
     "another host": (
         ["check", "model=toy", "cluster=example", "data_dir=/x"],
-        "the data of other hosts is out of reach",
+        "this command reads the data of this machine only",
         "given:   example",
     ),
 }

@@ -26,9 +26,10 @@ def test_what_would_stop_a_run_on_this_machine() -> None:
         "allowed: 1 to 1\n",
         "the launcher's environment lacks this variable, or it is empty (cluster.secrets.T.variable=NOT_THERE)\n"
         "do: export NOT_THERE=… in the shell that starts flagperf\n",
-        f"1000 ranks share {os.cpu_count()} cores\ndo: choose a smaller nproc; it trains, and its figures say little\n",
+        f"1000 ranks share {os.cpu_count()} cores\n"
+        "do: choose a smaller nproc; the run works, but its figures have little meaning\n",
         "more ranks than the host can hold (nproc=1000)\n"
-        "do: choose a smaller nproc, or oversubscribe=true where you know better\n"
+        "do: choose a smaller nproc, or oversubscribe=true if you want more ranks\n"
         "allowed: at most ",
         "data_dir does not exist (data_dir=/nowhere)\n"
         "do: bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file\n"

@@ -64,7 +64,7 @@ def test_the_new_files_compose(
         ),
         pytest.param(
             ["chip", "mine"],
-            lines("flagperf new makes no such thing", where="command line", given="chip", allowed="case or vendor"),
+            lines("flagperf new cannot make this", where="command line", given="chip", allowed="case or vendor"),
             id="another kind",
         ),
         pytest.param(

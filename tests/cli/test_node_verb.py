@@ -86,7 +86,7 @@ def test_a_cluster_of_too_few() -> None:
         ),
         pytest.param(
             [*TWO, "node_rank=1", "master=127.0.0.1:29500", "resume=/x"],
-            "a node that is started by hand resumes nothing",
+            "a node that is started by hand cannot resume a training",
             {"key": "resume", "given": "/x"},
             id="resume",
         ),

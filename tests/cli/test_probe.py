@@ -72,7 +72,7 @@ def test_another_framework_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         compose(["framework=paddle", "model=bert", "probe=run"])
     assert str(caught.value) == (
-        "the devices are measured through PyTorch alone\n"
+        "only PyTorch measures devices\n"
         "  where:   command line\n  key:     probe\n  given:   run\n  do:      framework=pytorch, or leave out probe="
     )
 

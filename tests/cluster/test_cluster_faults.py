@@ -253,7 +253,7 @@ BEFORE = {
     ),
     "docker hangs": Fault(
         lambda lab: lab.hosts[1].freeze_dockerd(),
-        "the docker daemon does not answer\n  do:      look into dockerd's log",
+        "the docker daemon does not answer\n  do:      read dockerd's log",
     ),
     "image missing": Fault(
         lambda lab: lab.hosts[1].output("docker", "rmi", IMAGE), f"image {IMAGE} is missing, and cluster.image.policy"

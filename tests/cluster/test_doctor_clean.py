@@ -21,7 +21,7 @@ from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport
 
 STOPPED = ("the docker daemon does not run", "start it there: systemctl start docker")
-NOT_LOOKED = "containers were not looked for: the docker daemon does not run"
+NOT_LOOKED = "flagperf did not search for containers: the docker daemon does not run"
 BUILT_HERE = "the image is built here: install "
 
 
@@ -68,8 +68,8 @@ def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) ->
         f"h2 ssh failed the ssh port refuses connections: {lab.hosts[1].address}",
         "do: start sshd there, or correct the port in the cluster file",
     ]
-    assert "h1 image skipped not looked at: docker does not answer" in said
-    assert f"h1 leftovers skipped none; containers were not looked at: {STOPPED[0]}" in said
+    assert "h1 image skipped not checked: docker does not answer" in said
+    assert f"h1 leftovers skipped none; containers were not checked: {STOPPED[0]}" in said
 
 
 @pytest.mark.parametrize(

@@ -134,12 +134,13 @@ def test_nodes_that_share_a_folder_unsaid_are_named(slurm: SlurmLab, tmp_path: P
     [
         pytest.param(
             "nnodes=3",
-            "the request is never met: the partition ",  # PartitionNodeLimit or PartitionConfig: Slurm says either
+            # PartitionNodeLimit or PartitionConfig: Slurm says either
+            "Slurm can never satisfy the request: the partition ",
             id="too many nodes",
         ),
         pytest.param(
             "+cluster.slurm.options.cpus-per-task=99",
-            "the request is never met: the partition has no such nodes: ",
+            "Slurm can never satisfy the request: the partition has no such nodes: ",
             id="too much of a node",
         ),
         pytest.param("cluster.slurm.partition=night", "invalid partition specified: night", id="no such partition"),
@@ -222,7 +223,7 @@ def test_in_an_allocation_of_the_users_own_its_nodes_are_used(slurm: SlurmLab, t
     job, words = job_of(slurm), [word for word in STEPPING if not word.startswith("max_steps")]
     done = SlurmUser(slurm, tmp_path).run(*words, "max_steps=2", SLURM_JOB_ID=job)
     assert done.exit_code == 0, done.output
-    assert f"Slurm job {job}, which is there already: n1, n2" in done.output
+    assert f"Slurm job {job}, which exists already: n1, n2" in done.output
     assert slurm.queue() == [f"{job} RUNNING"]  # it is not ours to end
 
 
@@ -254,7 +255,7 @@ def test_the_folder_of_a_submitted_run_is_its_jobs_alone(slurm: SlurmLab, tmp_pa
     kept = (refused.folder / "submitted.json").read_text()
     for words in (["submit=true"], []):
         again = user.run(*STEPPING, *words)
-        assert again.exit_code == 2 and "a run folder of this name is there already" in again.output, again.output
+        assert again.exit_code == 2 and "a run folder of this name exists already" in again.output, again.output
     assert (refused.folder / "submitted.json").read_text() == kept
     assert len(slurm.queue()) == 2
 

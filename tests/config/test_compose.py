@@ -463,7 +463,7 @@ def test_a_batch_size_that_gives_the_samples_of_a_step(words: list[str], size: i
 
 
 def test_no_batch_size_gives_the_samples_of_a_step() -> None:
-    with pytest.raises(ConfigError, match="no number of micro steps gives the samples that a step must have"):
+    with pytest.raises(ConfigError, match="no number of micro steps gives the required samples of a step"):
         compose(["model=llama3_8b", "train_batch_size=auto", "nproc=3"])
 
 

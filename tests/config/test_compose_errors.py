@@ -196,7 +196,7 @@ COMMAND_LINES = [
     refused(
         "restarts without checkpoints",
         ["division=open", "restarts=1"],
-        "a restart goes on from a checkpoint, and this run writes none",
+        "a restart continues from a checkpoint, but this run writes no checkpoint",
         do="checkpoint_freq=N writes one every N optimizer steps",
     ),
     refused("closed: the revision", "revision=3", "a closed run may not change this key", **CLOSED),
@@ -489,7 +489,7 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             "experiment: another mutable list",
             {"experiment/a": GLOBAL + "defaults:\n  - override /mutable: mine\n", "mutable/mine": "target: mine\n"},
             ["+experiment=a", "target.value=1", "data_dir=/data"],
-            "the mutable list is the case's to choose",
+            "only the case may choose its mutable list",
             key="mutable",
             given="mine",
             allowed="resnet50",
@@ -597,7 +597,7 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
         of_cluster(
             "nodes from nowhere",
             "",
-            "a cluster says in one way where its hosts come from",
+            "a cluster has exactly one source of its hosts",
             key="cluster",
             given="none of nodes, slurm, kubernetes, scheduler",
             allowed="exactly one of nodes, slurm, kubernetes, scheduler",
@@ -605,7 +605,7 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
         of_cluster(
             "nodes from two places",
             "nodes:\n  - {address: h1}\nslurm: {}\n",
-            "a cluster says in one way where its hosts come from",
+            "a cluster has exactly one source of its hosts",
             key="cluster",
             given="nodes and slurm",
             allowed="exactly one of nodes, slurm, kubernetes, scheduler",
@@ -617,7 +617,7 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             key="cluster.slurm.time",
             given="30",
             allowed="[days-]hours:minutes:seconds, or minutes, as text, or null",
-            do="in quotes it is text",
+            do="a value in quotes is text",
         ),
         of_file(
             "cluster: docker on nodes that others may share",

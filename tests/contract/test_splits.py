@@ -88,7 +88,7 @@ def refused(keys: str, given: str) -> str:
     return (
         "training and evaluation use the same data\n  where:   config.yaml\n"
         f"  key:     {keys}\n  given:   {given}\n  allowed: paths to different data\n"
-        "  do:      a metric on data that was trained on says nothing: give each its own"
+        "  do:      a metric on the training data has no meaning: give each split its own data"
     )
 
 

@@ -32,7 +32,7 @@ async def test_a_daemon_that_hangs_does_not_answer(tmp_path: Path, monkeypatch: 
                     await docker.call(lambda client: client.version())
                 assert str(caught.value) == (
                     "here: the docker daemon does not answer\n"
-                    "  do:      look into dockerd's log there; systemctl restart docker"
+                    "  do:      read dockerd's log there; systemctl restart docker"
                 )
             await docker.close()
 

@@ -338,7 +338,7 @@ def test_a_full_disk_is_named_and_what_is_on_it_stays(small_disk: Path) -> None:
     assert code == 3
     logs = small_disk / "run/workload-workload-cpux1x2/round1" / f"{HOST}_noderank0"
     assert f": disk full: no space left for {logs}, during training\n" in output
-    assert "flagperf: no space is left for results; what was written before stays\n" in output
+    assert "flagperf: no space is left for results; files that were written before stay\n" in output
     assert "Traceback" not in output
     assert flagperf.left() == []
     assert flagperf.events(0)[0].event == "SUBMIT_INFO"
@@ -350,7 +350,7 @@ def test_the_result_folder_is_removed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "run")
     code, output = flagperf.wait()
     assert (code, "Traceback" in output) == (3, False), output
-    assert "flagperf: results cannot be written any more; what was written before stays where it was\n" in output
+    assert "flagperf: results cannot be written any more; files that were written before stay\n" in output
     assert flagperf.left() == []
 
 
@@ -365,7 +365,7 @@ def test_an_existing_run_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     code, output = launch(tmp_path / "run").wait()
     assert code == 2
-    assert "flagperf: a run folder of this name is there already\n" in output
+    assert "flagperf: a run folder of this name exists already\n" in output
     assert list((tmp_path / "run").iterdir()) == []
 
 
@@ -373,4 +373,4 @@ def test_a_result_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     code, output = launch(tmp_path / "file" / "run").wait()
     assert code == 2
-    assert "flagperf: a file is where the folder goes\n" in output
+    assert "flagperf: a file has the name of this folder\n" in output

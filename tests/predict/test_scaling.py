@@ -92,14 +92,17 @@ def test_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nnodes", "meshes"),
+    ("nnodes", "pps", "meshes"),
     [
-        pytest.param(1, [Mesh(1, 8, 1), Mesh(1, 4, 2)], id="a node"),
-        pytest.param(4, [Mesh(4, 8, 1), Mesh(1, 32, 1), Mesh(4, 4, 2), Mesh(1, 16, 2)], id="four nodes"),
+        pytest.param(1, (1,), [Mesh(1, 8, 1), Mesh(1, 4, 2)], id="a node"),
+        pytest.param(4, (1,), [Mesh(1, 32, 1), Mesh(4, 8, 1), Mesh(1, 16, 2), Mesh(4, 4, 2)], id="four nodes"),
+        pytest.param(2, (2,), [Mesh(1, 8, 1, pp=2), Mesh(1, 4, 2, pp=2)], id="a stage on each node"),
+        pytest.param(3, (2,), [Mesh(1, 12, 1, pp=2), Mesh(1, 6, 2, pp=2)], id="stages of a node and a half"),
+        pytest.param(1, (8, 16), [Mesh(1, 1, 1, pp=8)], id="no more stages than devices"),
     ],
 )
-def test_candidates(nnodes: int, meshes: list[Mesh]) -> None:
-    assert list(candidates(nnodes, 8, tps=(1, 2))) == meshes
+def test_candidates(nnodes: int, pps: tuple[int, ...], meshes: list[Mesh]) -> None:
+    assert list(candidates(nnodes, 8, tps=(1, 2), pps=pps)) == meshes
 
 
 @pytest.mark.parametrize(

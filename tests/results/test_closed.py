@@ -76,7 +76,7 @@ def log(rank: int, given: Given) -> RankLog:
 
 def test_what_is_objected_to_as_soon_as_a_rank_has_built() -> None:
     other = {**BUILT, "network": {**BUILT["network"], "parameters": 7}}
-    advice = "stop it; where the case is right, python -m cases.fingerprint mine states it anew"
+    advice = "stop it; if the case is right, python -m cases.fingerprint mine writes the fingerprint again"
     differing = "another network than the case's: 7 parameters, the case has 4,641,994"
     closed = {**CONFIG, "case": "mine"}
     assert objections(BUILT, closed) == []

@@ -77,7 +77,7 @@ def just_now(report: str) -> str:
 
 
 ALL_FOLLOWED = Failure(
-    "ranks 0, 1 ended, each as if another one had failed first: exit code 1",
+    "ranks 0, 1 ended, each as if another rank had failed first: exit code 1",
     phase="start",
     last_lines=("rank 0 on left:", CLOSED),
 )

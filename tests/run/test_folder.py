@@ -48,19 +48,19 @@ def _file_in_place_of_result(path: Path) -> None:
     [
         pytest.param(
             _taken,
-            "a run folder of this name is there already\n  where:   command line\n  key:     run_name\n"
+            "a run folder of this name exists already\n  where:   command line\n  key:     run_name\n"
             "  given:   {result}/mine\n  do:      choose another run_name or result_dir",
             id="taken",
         ),
         pytest.param(
             _file_in_place_of_run,
-            "a file is where the folder goes\n  where:   command line\n  key:     run_name\n"
+            "a file has the name of this folder\n  where:   command line\n  key:     run_name\n"
             "  given:   {result}/mine\n  do:      choose another run_name or result_dir",
             id="a file in the run's place",
         ),
         pytest.param(
             _file_in_place_of_result,
-            "a file is where the folder goes\n  where:   command line\n  key:     run_name\n"
+            "a file has the name of this folder\n  where:   command line\n  key:     run_name\n"
             "  given:   {result}\n  do:      choose another run_name or result_dir",
             id="a file in the result folder's place",
         ),
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_written_any_more(happens: Callable[[Path], None
         subprocess.run(["chattr", "-i", folder], capture_output=True)
     assert (caught.value.exit_code, str(caught.value)) == (
         3,
-        "results cannot be written any more; what was written before stays where it was\n"
+        "results cannot be written any more; files that were written before stay\n"
         f"  where:   {folder}/{job.name}\n  given:   {why}\n"
-        "  do:      mend the place, or give the command again with another result_dir",
+        "  do:      solve this problem, or give the command again with another result_dir",
     )

@@ -134,7 +134,7 @@ def test_ranks_that_would_take_the_host_down(
         allowed
         and "more ranks than the host can hold\n  where:   host h1\n  key:     nproc\n"
         f"  given:   {fields['nproc']}\n  allowed: {allowed}\n"
-        "  do:      choose a smaller nproc, or oversubscribe=true where you know better"
+        "  do:      choose a smaller nproc, or oversubscribe=true if you want more ranks"
     )
 
 

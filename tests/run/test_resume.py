@@ -83,7 +83,7 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
         key="optimizer.lr",
         given="0.2",
         allowed="0.1",
-        do="begin anew, without resume, to train with another recipe",
+        do="start again without resume, to train with another recipe",
     )
     text = refusal_of(replace(same, strategy="flagperf.trainer.pytorch.parallel.Sharded"))
     assert text.startswith("the checkpoint was written by another strategy\n")

@@ -66,7 +66,7 @@ class DockerChecks:
         image = self.job.image
         assert image is not None
         if not self._answers:
-            return Finding("not looked at: docker does not answer", skipped=True)
+            return Finding("not checked: docker does not answer", skipped=True)
         self.layers = await image_layers(self._docker, image.reference)
         if self.layers is not None:
             return Finding(f"{image.reference} is there")
@@ -84,7 +84,7 @@ class DockerChecks:
         from docker.errors import APIError
 
         if self.layers is None:
-            return Finding("not looked at: the image is not there", skipped=True)
+            return Finding("not checked: the image is not there", skipped=True)
         plan = plan_of_node(self.job, self.node)
         assert plan.container is not None and self.job.container is not None
         await image_versions(self.job, self._docker, plan)
@@ -115,7 +115,7 @@ class DockerChecks:
                 f"container {name}": state for name, state in (await container_states(self._docker.call)).items()
             }
         dead, kept = ([item for item, state in states.items() if state == wanted] for wanted in ("dead", "kept"))
-        unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
+        unseen = f"; containers were not checked: {self._unseen}" if self._unseen else ""
         texts = [f"of dead runs: {', '.join(dead)}"] if dead else []
         advice = [f"flagperf clean cluster={self.job.cluster.name}"] if dead else []
         if kept:

@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
     if not fabric:
         return code
     if code:
-        print("The links are not measured: a check failed. Mend it, and repeat the command with fabric=true.")
+        print("The links are not measured: a check failed. Solve the problem, and repeat the command with fabric=true.")
         return code
     from flagperf.cli import run  # heavy, and no part of the other checks
 
@@ -197,7 +197,7 @@ class _Host:
     async def _devices(self) -> Finding:
         preflight.check_devices(self.job, self.node.name, self.facts)
         if shared := preflight.shared_cores(self.job, self.facts):
-            return Finding(shared, "choose a smaller nproc; it trains, and its figures say little")
+            return Finding(shared, "choose a smaller nproc; the run works, but its figures have little meaning")
         if self.job.vendor.device_files is None:
             return Finding(f"{self.facts.fields['cores']} cores; vendor {self.job.vendor.name} counts no devices")
         return Finding(f"{self.facts.devices} for {self.job.nproc} ranks a node")
@@ -205,7 +205,7 @@ class _Host:
     async def _data(self) -> Finding:
         folder = self.node.data_dir or self.job.data_dir
         if folder == DATA_DIR:
-            return Finding("not looked at: no data_dir is given", skipped=True)
+            return Finding("not checked: no data_dir is given", skipped=True)
         try:
             await preflight.check_data(self.job, self.transport, folder)
         except ConfigError as error:
@@ -231,7 +231,7 @@ class _Host:
     async def _port(self) -> Finding:
         port = self.job.cluster.rendezvous.port
         if port is None:
-            return Finding("a free one is looked for")
+            return Finding("flagperf will choose a free port")
         if port in self.facts.listening and self.node is self.job.cluster.nodes[0]:
             raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
         return Finding(f"{port} is free")
@@ -242,7 +242,8 @@ class _Host:
         try:
             return Finding(f"{tool.command[0]}: {await ask_once(tool, self.job.hardware, self.transport)}")
         except ValueError as error:
-            return Finding(f"{tool.command[0]}: {error}", "install it, or mend vendor.monitor; a run does without")
+            advice = "install it, or correct vendor.monitor; a run works without it"
+            return Finding(f"{tool.command[0]}: {error}", advice)
 
     async def _python(self) -> Finding:
         plan = plan_of_node(self.job, self.node)

@@ -1,4 +1,4 @@
-"""`flagperf doctor offline=true`: what a run would download on each host, from where, and how much of it."""
+"""`flagperf doctor offline=true`: the downloads of a run on each host: source and size."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _of_experiments(
 def _of_suites(
     parsed: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
 ) -> Iterator[list[_Point]]:
-    """The suites of experiments, one point for each job. An override of the command line replaces theirs."""
+    """The suites of experiments, one point for each job. An override of the command line replaces their values."""
     replaced = {override.key_or_group for override in parsed}
     for name in experiments:
         rows = suite_of(name, folders)

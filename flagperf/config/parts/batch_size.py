@@ -60,7 +60,7 @@ def with_micro_steps(final: Layer, where: Where) -> Layer:
     ranks = Mesh.of(sides, nodes * devices, where).data_ranks
     if global_batch % (batch * ranks):
         raise ConfigError(
-            "no number of micro steps gives the samples that a step must have",
+            "no number of micro steps gives the required samples of a step",
             where=where(GLOBAL),
             key=GLOBAL,
             given=global_batch,

@@ -49,7 +49,7 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
             problem = "the trainer does not run on this version"
             raise refused(problem, "framework.version", version, allowed=f"{lowest} or newer")
         problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
-        raise refused(problem, f"{key}.name", source.name, "take a newer image of the vendor's, if there is one")
+        raise refused(problem, f"{key}.name", source.name, "use a newer image of the vendor")
     if policy == "build":
         if not buildable:
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"

@@ -102,7 +102,7 @@ def _check_source(cluster: Mapping[str, Any], where: Where) -> None:
     if len(sources) == 1:
         return
     raise ConfigError(
-        "a cluster says in one way where its hosts come from",
+        "a cluster has exactly one source of its hosts",
         where=where(f"cluster.{sources[-1]}" if sources else "cluster.title"),
         key="cluster",
         given=" and ".join(sources) or f"none of {', '.join(SOURCES)}",
@@ -167,7 +167,7 @@ def _check_runtime(runtime: RuntimeSettings, hosts: Cluster, dry_run: bool, wher
         advice = "or another runtime: process, apptainer, pyxis"
         raise ConfigError(problem, where=where(key), key=key, given=False, allowed="true", advice=advice)
     if runtime.srun and hosts.slurm is None:
-        problem = "this runtime is one of Slurm"
+        problem = "this runtime needs Slurm"
         raise ConfigError(problem, key="runtime", given=runtime.name, advice="cluster=slurm, or another runtime")
 
 

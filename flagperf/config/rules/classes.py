@@ -57,7 +57,7 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
                 allowed = f"a plain value; {rules.file} lists the mutable keys" if below else places
                 raise ConfigError(problem, where=where(key), key=key, given=value, allowed=allowed)
         elif "${" in value and is_under(key, (*parts, *WRITERS, *OF_VENDOR)):
-            problem, advice = "text may not hold ${…} once all is resolved", r"write ${…} without \ before it"
+            problem, advice = "after resolution, a text may not contain ${…}", r"write ${…} without \ before it"
             raise ConfigError(problem, where=where(key), key=key, given=value, advice=advice)
 
 

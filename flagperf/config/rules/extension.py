@@ -71,7 +71,7 @@ def check_extension(vendor: Vendor, framework: Framework, where: Where) -> None:
         if extension.code
         else []
     ):
-        problem = "a link to a folder: what is behind it would neither be sent nor looked at"
+        problem = "a link to a folder: flagperf would neither send nor check the files behind the link"
         raise refused(problem, "folder", links[0], advice="put the folder itself there")
     if extension.environment_script and not (
         extension.code and (extension.code / extension.environment_script).is_file()

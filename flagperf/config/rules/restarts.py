@@ -1,4 +1,4 @@
-"""Refuses restarts without checkpoints: each restart would begin anew."""
+"""Refuses restarts without checkpoints: each restart would start from the beginning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_restarts(config: Mapping[str, Any], where: Where) -> None:
     """Refuse a configuration with restarts that writes no checkpoints, with a ConfigError."""
     if config[KEY] and config["checkpoint_freq"] is None:
         raise ConfigError(
-            "a restart goes on from a checkpoint, and this run writes none",
+            "a restart continues from a checkpoint, but this run writes no checkpoint",
             where=where(KEY),
             key=KEY,
             given=config[KEY],

@@ -95,7 +95,7 @@ def read_secrets(cluster: Cluster, where: Where) -> dict[str, str]:
 def too_short(secrets: Mapping[str, str]) -> list[str]:
     """A line for the log about each secret that is too short to be found in the ranks' output."""
     return [
-        f"{name}: a secret of fewer than {SHORTEST} characters is not looked for in what the ranks print"
+        f"{name}: flagperf does not search the output of the ranks for a secret of fewer than {SHORTEST} characters"
         for name, value in secrets.items()
         if len(value) < SHORTEST and value != HIDDEN
     ]

@@ -61,7 +61,7 @@ class CaseRules:
         model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
         _check_name(model, layers.case.get("case"), folders)
         if (chosen := layers.final.choices["mutable"]) != mutable:
-            problem = "the mutable list is the case's to choose"
+            problem = "only the case may choose its mutable list"
             raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
         file = find(f"mutable/{mutable}", folders)
         assert file  # the composition has read the file

@@ -18,8 +18,8 @@ class Node:
 
     name: FolderName  # its logs lie in a folder of this name
     address: Address
-    port: Port | None = None  # None: what the ssh configuration says, else 22
-    user: str | None = None  # None: what the ssh configuration says, else the launcher's user
+    port: Port | None = None  # None: that of the ssh configuration, else 22
+    user: str | None = None  # None: that of the ssh configuration, else the launcher's user
     data_dir: AbsolutePath | None = None  # root of the data on this host, where it differs from data_dir
     local: bool = False  # this machine itself: no ssh
     shared: bool = False  # another machine with the launcher's files at the same paths: nothing is sent or collected

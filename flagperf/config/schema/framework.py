@@ -27,10 +27,10 @@ def check_framework(framework: Framework, config: Mapping[str, Any], where: Wher
         ConfigError: a template has an unknown field, an expression lacks a group, or a request is not supported.
     """
     if config.get("probe") and not framework.probes:
-        problem, advice = "the devices are measured through PyTorch alone", "framework=pytorch, or leave out probe="
+        problem, advice = "only PyTorch measures devices", "framework=pytorch, or leave out probe="
         raise ConfigError(problem, where=where("probe"), key="probe", given=config["probe"], advice=advice)
     if config.get("prove") and not framework.extends:
-        problem, advice = "a vendor's own code is compared with PyTorch alone", "framework=pytorch"
+        problem, advice = "only PyTorch can compare a vendor's own code", "framework=pytorch"
         raise ConfigError(problem, where=where("prove"), key="prove", given=True, advice=advice)
     for text in framework.launch:
         _check_template(text, LAUNCH, "framework.launch", where)
@@ -48,7 +48,7 @@ def _check_template(text: str, known: Collection[str], key: str, where: Where) -
     try:
         named = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
     except ValueError as error:
-        problem, advice = "this is no template", f"{error}; a brace that is meant as text is written twice"
+        problem, advice = "this is no template", f"{error}; write a brace of the text twice"
         raise ConfigError(problem, where=where(key), key=key, given=text, advice=advice) from None
     for name in named:
         if name not in known:

@@ -65,7 +65,7 @@ class RuntimeSettings:
     container: ContainerOptions = ContainerOptions()  # kind docker
     image: str | None = None  # kind process: of a container of the site's own, started in one of the two ways below
     wrapper: tuple[str, ...] = ()  # a command before that of the ranks; the plan fills in {image}, {run} and {data}
-    srun: Mapping[str, str] = field(default_factory=dict)  # likewise options of the step in which a node's ranks run
+    srun: Mapping[str, str] = field(default_factory=dict)  # options of the step in which a node's ranks run
 
     @property
     def contained(self) -> bool:
@@ -238,7 +238,7 @@ class Hardware:
     links: Links = Links()
     memory_overhead: MemoryOverhead | None = None  # None: that of the framework
     price_per_hour: Positive | None = None  # of one device, in one currency for all products that are compared
-    device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
+    device_names: tuple[Pattern, ...] = ()  # names that a device gives itself; empty: any name
     node_labels: Mapping[QualifiedName, LabelValue] = field(default_factory=dict)  # of Kubernetes nodes that have it
 
 
@@ -277,7 +277,7 @@ class Framework:
     extends: bool = False  # its ranks can put a vendor's own parts in the place of a case's
     version: str | None = None  # asked for: chooses among a vendor's images; None: any
     needs: Mapping[str, str] = field(default_factory=dict)  # package, or python → lowest version that ranks run with
-    case_needs: Mapping[str, str] = field(default_factory=dict)  # likewise of what only some cases use
+    case_needs: Mapping[str, str] = field(default_factory=dict)  # the same, of packages that only some cases use
     module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
     packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
     imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place

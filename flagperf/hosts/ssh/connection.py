@@ -119,7 +119,7 @@ class SshConnection:
                     self._lost = HostError(
                         self.host,
                         f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem})",
-                        advice="look whether the host is up and its network works",
+                        advice="check that the host is up and its network works",
                     )
                     raise self._lost from error
             await asyncio.sleep(pause)

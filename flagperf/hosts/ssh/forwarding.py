@@ -1,7 +1,7 @@
 """Forwards a unix socket of a host to this machine, through the ssh connection to the host.
 
-asyncssh's own forwarding has no limit on memory: where the reader here is slower than the host, it keeps the rest, such
-as 20 GB of an image on its way from one host to the next.
+asyncssh's own forwarding has no limit on memory: if the reader here is slower than the host, asyncssh keeps the rest,
+such as 20 GB of an image that goes from one host to the next.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def _serve(
 async def _copy(
     source: asyncio.StreamReader | asyncssh.SSHReader[bytes], target: asyncio.StreamWriter | asyncssh.SSHWriter[bytes]
 ) -> None:
-    """Send on what comes, as fast as it is read there, and its end."""
+    """Send the incoming bytes on, as fast as the other side reads them, and then their end."""
     while data := await source.read(BLOCK):
         target.write(data)
         await target.drain()

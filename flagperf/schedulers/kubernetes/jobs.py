@@ -10,7 +10,7 @@ from flagperf.schedulers.kubernetes.pods import JOB_OF_SET
 
 JOB_SET = "jobset.x-k8s.io/v1alpha2"  # apiVersion
 QUEUE = "kueue.x-k8s.io/queue-name"  # label of the object that waits in the queue
-EVICTED = {"type": "DisruptionTarget", "status": "True"}  # condition of a pod: evicted, preempted, or its node is gone
+EVICTED = {"type": "DisruptionTarget", "status": "True"}  # condition of a pod: evicted, preempted, or its node was lost
 BY_POLICY = "PodFailurePolicy"  # reason of a Job that its podFailurePolicy ended
 
 

@@ -53,7 +53,7 @@ async def collect(locations: Sequence[LogLocation]) -> list[Row]:
         name = location.node.name
         try:
             if name not in pods:
-                advice = "apply the manifests; a pod that was removed tells nothing"
+                advice = "apply the manifests; a removed pod has no logs"
                 raise HostError(name, "it has no pod", advice=advice)
             outcome = await collect_pod(location, pods[name])
         except FlagperfError as error:
@@ -63,7 +63,7 @@ async def collect(locations: Sequence[LogLocation]) -> list[Row]:
         if outcome.failure and outcome.failure.phase == "collect":
             rows.append(Row(name, "collect", "failed", outcome.failure.cause))
         else:
-            rows.append(Row(name, "collect", "ok", f"what {pods[name].name} printed is in {location.folder}"))
+            rows.append(Row(name, "collect", "ok", f"the output of {pods[name].name} is in {location.folder}"))
     return rows
 
 

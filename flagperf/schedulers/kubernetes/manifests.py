@@ -132,11 +132,12 @@ def _check(job: JobConfig, pods: Kubernetes) -> None:
         check_fields(getattr(pods, name), kind, f"cluster.kubernetes.{name}", job.where)
     if job.sized is not None:
         advice = "give the size that a run on one such host found"
-        raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
+        raise refused("pods cannot search for a batch size", "train_batch_size", "auto", advice)
     if job.resume is not None:
-        raise refused("pods resume nothing", "resume", job.resume, "start the case from its beginning")
+        raise refused("pods cannot resume a training", "resume", job.resume, "start the case from its beginning")
     if job.restarts:
-        raise refused("pods resume nothing", "restarts", job.restarts, "cluster.kubernetes.evictions=N begins anew")
+        advice = "cluster.kubernetes.evictions=N starts the round again"
+        raise refused("pods cannot resume a training", "restarts", job.restarts, advice)
     if pods.evictions and not pods.job_set:
         key, advice = "cluster.kubernetes.evictions", "cluster.kubernetes.job_set=true, or evictions=0"
         raise refused("only a JobSet starts a round again", key, pods.evictions, advice)
@@ -265,7 +266,7 @@ def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
     if name is None:
         key = "cluster.kubernetes.device"
         raise ConfigError(
-            f"no document known here says by which resource Kubernetes gives devices of vendor {vendor.name}",
+            f"flagperf does not know by which resource Kubernetes gives devices of vendor {vendor.name}",
             where=job.where(key),
             key=key,
             allowed="the name that `kubectl describe node` shows below Capacity",

@@ -38,8 +38,8 @@ class Kubernetes(Scheduler):
     @override
     @asynccontextmanager
     async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:
-        problem = "flagperf gets no nodes of Kubernetes by itself"
-        advice = "dry_run=true prints what would run there, and render=FOLDER writes it"
+        problem = "flagperf itself requests no nodes of Kubernetes"
+        advice = "dry_run=true prints the manifests, and render=FOLDER writes them"
         raise ConfigError(problem, key="cluster", given=job.cluster.name, advice=advice)
         yield job.cluster
 
@@ -68,5 +68,5 @@ class Kubernetes(Scheduler):
 
 
 def _not_reached(cluster: Cluster) -> ConfigError:
-    advice = "kubectl describe nodes shows what they have; dry_run=true shows what a run asks of them"
+    advice = "kubectl describe nodes shows the resources of the hosts; dry_run=true shows the needs of a run"
     return ConfigError("flagperf reaches no host of Kubernetes", key="cluster", given=cluster.name, advice=advice)

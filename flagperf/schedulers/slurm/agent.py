@@ -109,7 +109,7 @@ class Agent:
             return {"data": ""}
 
     def write(self, path: str, offset: int, data: str, mode: int) -> dict[str, object]:
-        """Write a piece of a file. The first piece creates the file anew."""
+        """Write a piece of a file. The first piece creates a new file."""
         if not offset:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         with Path(path).open("r+b" if offset else "wb") as file:
@@ -208,7 +208,7 @@ def main() -> None:
             result = {"error": f"{error.strerror}: {error.filename}"}
         except Exception as error:  # a bug, reported by the launcher
             result = {"error": f"{type(error).__name__}: {error}"}
-        with lock, contextlib.suppress(OSError):  # the launcher is gone: standard input ends too
+        with lock, contextlib.suppress(OSError):  # the launcher has ended: standard input ends too
             print(json.dumps({"number": number, **result}), flush=True)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())

@@ -61,7 +61,7 @@ async def slurm_nodes(job: JobConfig, slurm: Slurm, say: Say) -> AsyncIterator[t
     """
     if number := user_job(slurm):
         names = await _user_names(job, number)
-        say(f"Slurm job {number}, which is there already: {', '.join(names[:FEW])}{' …' * (len(names) > FEW)}")
+        say(f"Slurm job {number}, which exists already: {', '.join(names[:FEW])}{' …' * (len(names) > FEW)}")
         yield _nodes(names, slurm), replace(slurm, job=number, step=step_options(job, slurm))
         return
     async with _Allocation(request(job, slurm, this_owner()), say) as allocation:
@@ -156,7 +156,7 @@ class _Allocation:
                 if (text := await waiting_text(str(self.job))) and text != reported:
                     reported = text
                     if never := never_satisfiable(text):
-                        problem = f"no nodes: the request is never met: {never.sentence}"
+                        problem = f"no nodes: Slurm can never satisfy the request: {never.sentence}"
                         self._refusal = HostError(SLURM, problem, advice=never.advice)
                         kill(self._process, signal.SIGTERM)
                     else:

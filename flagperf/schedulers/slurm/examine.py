@@ -79,7 +79,7 @@ class _Checks:
         fit = sum(count >= needed for count in counts)
         if fit < self.job.nnodes:
             problem = f"{fit} nodes have {needed} devices (gres gpu)"
-            advice = "say gres, where the site names them otherwise, or gpus_per_node: 0"
+            advice = "set gres if devices have another name on this site, or gpus_per_node: 0"
             raise ConfigError(problem, key="nproc", given=self.job.nproc, advice=advice)
         return Finding(f"{fit} nodes have {needed} or more")
 
@@ -105,7 +105,7 @@ class _Checks:
             raise ConfigError("the runtime needs an image", key="runtime.image")
         if Path(runtime.image).is_absolute() and not Path(runtime.image).exists():
             raise ConfigError("there is no such file here", key="runtime.image", given=runtime.image)
-        return Finding(f"{runtime.name}, {runtime.image}: seen on the nodes only", skipped=True)
+        return Finding(f"{runtime.name}, {runtime.image}: can be checked on the nodes only", skipped=True)
 
     async def leftovers(self) -> Finding:
         jobs = await launcher_jobs()

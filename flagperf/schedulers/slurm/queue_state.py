@@ -29,7 +29,7 @@ async def queue_state_of_run(folder: Path) -> str:
         if not is_awaited(folder):  # the run has begun in the meantime
             return ""
         logs = [str(path) for path in (folder / note.log, folder.parent / note.log) if path.exists()]
-        advice = f"look into {logs[0]}" if logs else "give the command again, with another run_name"
+        advice = f"read {logs[0]}" if logs else "give the command again, with another run_name"
         raise NeverBegan(error.host, error.problem, advice=error.advice or advice) from None
     except HostError:
         return ""

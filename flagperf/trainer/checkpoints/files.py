@@ -154,7 +154,7 @@ def newest_intact(folder: Path, world: Ranks) -> IntactCheckpoint:
         remarks = dict.fromkeys(inspection.note for inspection in inspections if inspection.note)
         return IntactCheckpoint(folder / name, (*notes, *used, *remarks))
     if notes:
-        problem, given, advice = "no checkpoint is whole", "; ".join(notes), "begin anew, without resume"
+        problem, given, advice = "no checkpoint is complete", "; ".join(notes), "start again without resume"
     else:
         problem, given, advice = (
             "no checkpoint to resume from",
@@ -180,7 +180,7 @@ def check_agreed(names: Sequence[str]) -> None:
             where="config.yaml",
             key="resume",
             given=", ".join(dict.fromkeys(names)),
-            allowed="the same checkpoint, whole on every node",
+            allowed="the same checkpoint, complete on every node",
             advice="copy the folder from the node that has the newest one",
         )
 
@@ -209,7 +209,7 @@ def reading(path: Path) -> Iterator[None]:
             key="resume",
             given=f"a file that holds other objects, or parts of one ({type(error).__name__})",
             allowed="a file of a training: tensors and plain values",
-            advice="begin anew, without resume, or ask who wrote the file; nothing in it was executed",
+            advice="start again without resume, or ask who wrote the file; nothing in it was executed",
         ) from error
 
 

@@ -99,7 +99,7 @@ def counts(train: Any, evaluation: Any) -> dict[str, int]:
 
 
 def check_classes(train_data: Any, eval_data: Any) -> None:
-    """Refuse an evaluation on other classes than the training's, where the data sets name theirs in `classes`.
+    """Refuse an evaluation on other classes than the training's, where the data sets name their classes in `classes`.
 
     Folders are numbered in the order of their names. A folder that one split lacks would shift all later labels.
     """

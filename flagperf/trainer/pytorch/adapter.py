@@ -122,7 +122,7 @@ def check_frozen(path: str, saved: str | None, checksum: str | None) -> None:
             key="init_checkpoint",
             given=f"weights with the checksum {checksum}",
             allowed=f"weights with the checksum {saved}",
-            advice="start from the weights of the earlier run, or begin anew, without resume",
+            advice="start from the weights of the earlier run, or start again without resume",
         )
 
 

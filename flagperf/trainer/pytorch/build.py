@@ -226,7 +226,7 @@ def load_weights(
 def initial_weights(
     network: nn.Module, wanted: Mapping[str, Any], task: Task, path: str, rename: Rename = str
 ) -> dict[str, Any]:
-    """The content of `init_checkpoint` by the names of the network: tensors, or what is read when it is needed.
+    """The content of `init_checkpoint` by the names of the network: tensors, or sources that are read later.
 
     Args:
         path: of a file, or of a folder in the form of Hugging Face.

@@ -60,7 +60,7 @@ def peak_memory(device: torch.device) -> tuple[float, str]:
 
 
 def peak_allocated(device: torch.device) -> float | None:
-    """GiB of tensors at the peak, without what the allocator keeps; None: the device cannot tell."""
+    """GiB of tensors at the peak, without the allocator's reserve; None: the device cannot tell."""
     module = None if device.type == "cpu" else module_of(device)
     if module is None or not hasattr(module, "max_memory_allocated"):
         return None

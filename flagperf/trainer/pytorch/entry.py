@@ -1,6 +1,6 @@
 """The entry for the framework-free part of the trainer. It imports torch and the engine, which takes seconds.
 
-Each function but `engine` imports its own modules: a rank compiles flagperf's modules anew (`trainer.start.uncached`).
+Each function but `engine` imports its own modules: a rank compiles flagperf's modules again (`trainer.start.uncached`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The network's random numbers drawn on the host, so that a training drops out the same on every device.
 
 Each device has a generator of its own: with one seed, two devices draw other masks. Here each operator that draws gets
-its numbers from a generator of the host, which begins anew with each call. Only uniform numbers and permutations are
+its numbers from a generator of the host, which starts again with each call. Only uniform numbers and permutations are
 drawn; other distributions are made of uniform numbers, because the host's library draws these by the processor's kind.
 """
 

@@ -47,7 +47,7 @@ class SlowLinks:
         self.limits = Limits(fabric["slow"], fabric["least_bandwidth"] or 0.0, fabric["most_latency"])
 
     def search(self) -> Iterator[dict[str, Any]]:
-        """Links within nodes, then links between nodes: for each what was measured, and who is confirmed as slow."""
+        """Links within nodes, then between nodes: the measured links of each part, and the confirmed slow links."""
         size, local = self.world.size, self.world.local_size
         nodes = [list(range(first, first + local)) for first in range(0, size, local)]
         rails = [list(range(device, size, local)) for device in range(local)]

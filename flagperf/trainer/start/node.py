@@ -74,7 +74,7 @@ def _parse_options(argv: Sequence[str]) -> argparse.Namespace:
 def _exchange_endpoints(nnodes: int, nproc: int, node_rank: int, address: str, port: int) -> list[list[str]]:
     """Free endpoints (address:port) of each node: one for each rank, and one more on node 0.
 
-    The other nodes send theirs to node 0, which sends the list of all nodes back.
+    The other nodes send their ports to node 0. Node 0 sends the list of all nodes back.
 
     Raises:
         OSError: the port of node 0 is taken, or node 0 does not answer.

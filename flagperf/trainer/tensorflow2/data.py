@@ -36,7 +36,7 @@ class Dataset:
 
 
 def load(opened: Opened, settings: Settings) -> Loaded:
-    """Make the pipelines. The pipeline of the evaluation begins anew for each evaluation."""
+    """Make the pipelines. The pipeline of the evaluation starts again for each evaluation."""
     training = BatchReader(opened.train, opened.batches, settings.train_batch_size, settings, full=True)
     if opened.eval_batches is None:
         return Loaded(iter(training), lambda: iter(()))

@@ -115,7 +115,7 @@ def other(path: Path, offset: int, value: bytes) -> None:
         pytest.param(lambda path: path.with_suffix(".idx").unlink(), "no such file", id="no index"),
         pytest.param(lambda path: path.unlink(), "no such file", id="no tokens"),
         pytest.param(cut, "do not fit each other", id="a copy that ended early"),
-        pytest.param(lambda path: cut(path.with_suffix(".idx")), "is not whole", id="an index that ended early"),
+        pytest.param(lambda path: cut(path.with_suffix(".idx")), "is not complete", id="an index that ended early"),
         pytest.param(lambda path: other(path.with_suffix(".idx"), 0, b"TOKENS"), "no index", id="another format"),
         pytest.param(lambda path: other(path.with_suffix(".idx"), 17, b"\7"), "no index", id="numbers with fractions"),
         pytest.param(lambda path: other(path.with_suffix(".idx"), 34, b"\2"), "overlap or leave gaps", id="a gap"),

@@ -89,7 +89,7 @@ def test_documents_follow_each_other_without_an_end(source: Path, tmp_path: Path
         pytest.param(lambda folder: (folder / "eval.jsonl").write_text('{"text": 3}\n'), "line 1", id="no text in it"),
         pytest.param(
             lambda folder: (folder / "train-1.json.gz").write_bytes((folder / "train-1.json.gz").read_bytes()[:-9]),
-            "not a whole gzip file.*train-1",
+            "not a complete gzip file.*train-1",
             id="a gzip file that ended early",
         ),
     ],
@@ -140,7 +140,9 @@ def test_parquet_that_cannot_be_read(source: Path, tmp_path: Path) -> None:
     )
     for damaged in (path.read_bytes()[:-20], b"no parquet"):
         path.write_bytes(damaged)
-        with pytest.raises(ConfigError, match=r"^not a whole parquet file\n  where: .*\n  key:     source\n  given: "):
+        with pytest.raises(
+            ConfigError, match=r"^not a complete parquet file\n  where: .*\n  key:     source\n  given: "
+        ):
             tokenize(source, tmp_path, **arguments)
 
 

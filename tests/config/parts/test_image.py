@@ -202,7 +202,7 @@ def test_a_version_that_the_trainer_does_not_run_on() -> None:
         "  where:   command line\n"
         "  key:     vendor.image.pytorch_1_13.name\n"
         "  given:   theirs-1.13\n"
-        "  do:      take a newer image of the vendor's, if there is one"
+        "  do:      use a newer image of the vendor"
     )
 
 

@@ -35,7 +35,7 @@ def test_they_follow_from_the_global_batch(overrides: list[str], micro_steps: in
 
 def test_no_number_of_them_fits() -> None:
     assert message([*LLAMA, "size=full", "nproc=3"]) == lines(
-        "no number of micro steps gives the samples that a step must have",
+        "no number of micro steps gives the required samples of a step",
         where=str(CONF / "model/llama3_8b.yaml"),
         key="global_batch_size",
         given="32",

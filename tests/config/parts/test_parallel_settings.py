@@ -85,7 +85,7 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
         pytest.param(
             ["nproc=4", "parallel.mesh.dp_shard=2"],
             lines(
-                "data parallelism keeps the network whole on each rank",
+                "with data parallelism each rank holds the whole network",
                 where="command line",
                 key="parallel.mesh.dp_shard",
                 given="2",
@@ -313,7 +313,7 @@ def test_the_samples_of_a_step_are_the_case_s(tmp_path: Path) -> None:
     halved = [*fits, SHARDED, "parallel.mesh.tp=2", "gradient_accumulation_steps=2"]
     assert compose(halved, config_dirs=[folder]).mesh == Mesh(2, 1, 2)
     assert message([*halved, "train_batch_size=8"], folder) == lines(
-        "an optimizer step would not have the samples that the case asks for",
+        "an optimizer step would have another number of samples than the case requires",
         where="{bench}/model/fixed.yaml",
         key="train_batch_size x gradient_accumulation_steps x data ranks",
         given="8 x 2 x 2 = 32",

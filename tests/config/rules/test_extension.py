@@ -222,7 +222,7 @@ def test_a_link_to_a_folder(acme: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         composed(acme)
     assert str(caught.value) == lines(
-        "a link to a folder: what is behind it would neither be sent nor looked at",
+        "a link to a folder: flagperf would neither send nor check the files behind the link",
         where=TUNING.format(acme=acme),
         key="vendor.extension.folder",
         given=str(acme / CODE / "more"),

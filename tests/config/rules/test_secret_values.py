@@ -83,7 +83,9 @@ def test_a_dry_run_needs_no_value(tmp_path: Path) -> None:
 def test_a_short_one_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "12345")
     job = compose(OPEN, [bench(tmp_path, {"HF_TOKEN": {"variable": "MY_TOKEN"}})])
-    assert job.notes[-1] == "HF_TOKEN: a secret of fewer than 6 characters is not looked for in what the ranks print"
+    assert job.notes[-1] == (
+        "HF_TOKEN: flagperf does not search the output of the ranks for a secret of fewer than 6 characters"
+    )
 
 
 ADVICE = "a file with nothing but the value, which only you may read"

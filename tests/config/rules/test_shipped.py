@@ -222,7 +222,7 @@ def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> No
 def test_text_that_would_be_resolved_once_more() -> None:
     """Behind a backslash it is text here; Hydra makes the components in the ranks and resolves what it finds."""
     assert message([r"+optimizer.fused='\${oc.create:{_target_: a.b}}'", DATA]) == lines(
-        "text may not hold ${…} once all is resolved",
+        "after resolution, a text may not contain ${…}",
         where="command line",
         key="optimizer.fused",
         given="${oc.create:{_target_: a.b}}",

@@ -102,7 +102,7 @@ def variable(name: str, values: str = "environment") -> Any:
             "vendor.environment.A",
             given="1",
             allowed="text",
-            do="in quotes it is text",
+            do="a value in quotes is text",
         ),
         *(node("name", name, FOLDER, name=name) for name in ("../../../etc/x", "/abs", "a/b", ".", "..")),
         node("name", r"a\x00b", FOLDER, name="a\0b"),
@@ -139,7 +139,7 @@ def variable(name: str, values: str = "environment") -> Any:
             "cluster.rendezvous.interface",
             given="5",
             allowed="text, or null",
-            do="in quotes it is text",
+            do="a value in quotes is text",
         ),
         *(
             wrong(

@@ -327,7 +327,7 @@ USAGE = "flagperf import DIR|FILE… into=FOLDER"
         ),
         pytest.param(
             ["{tree}/training/acme/resnet50-pytorch/extern", "into=x"],
-            "there is nothing of FlagPerf's configuration",
+            "this path holds no configuration of FlagPerf",
             {"given": "{tree}/training/acme/resnet50-pytorch/extern", "allowed": FORM},
             id="nothing of its configuration",
         ),

@@ -369,7 +369,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a vendor of whom no resource is known": (
         {"vendor": replace(GPU, device_plugin=None)},
         lines(
-            "no document known here says by which resource Kubernetes gives devices of vendor acme",
+            "flagperf does not know by which resource Kubernetes gives devices of vendor acme",
             where="config.yaml",
             key="cluster.kubernetes.device",
             allowed="the name that `kubectl describe node` shows below Capacity",
@@ -408,7 +408,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a checkpoint to resume from": (
         {"resume": "/res/run0"},
         lines(
-            "pods resume nothing",
+            "pods cannot resume a training",
             where="config.yaml",
             key="resume",
             given="/res/run0",
@@ -418,7 +418,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a batch size that is to be found": (
         {"sized": lambda _: pod_job()},
         lines(
-            "the batch size of pods is not looked for",
+            "pods cannot search for a batch size",
             where="config.yaml",
             key="train_batch_size",
             given="auto",

@@ -372,7 +372,7 @@ def test_pods_that_run_yet_and_one_that_is_gone(
         f"its pod {rendered.job}-0-abcde has not ended: Pending, ImagePullBackOff",
         "do: collect again later",
         "it has no pod",
-        "do: apply the manifests; a pod that was removed tells nothing",
+        "do: apply the manifests; a removed pod has no logs",
     ]
     assert not rendered.node_folder(0).exists()
 

@@ -236,13 +236,13 @@ def test_no_whole_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         checkpoints.newest_intact(tmp_path, ALONE)
     assert str(refused.value) == (
-        "no checkpoint is whole\n"
+        "no checkpoint is complete\n"
         f"  where:   {tmp_path}\n"
         "  key:     resume\n"
         "  given:   step000000004.pt is damaged: its content is not that of its hash; "
         "step000000002.pt is damaged: its content is not that of its hash\n"
         "  allowed: a folder with step<N>.pt files or step<N>.dcp folders, readable on every node\n"
-        "  do:      begin anew, without resume"
+        "  do:      start again without resume"
     )
 
 
@@ -259,7 +259,7 @@ def test_ranks_that_looked_for_themselves_must_agree() -> None:
         checkpoints.check_agreed(["step000000004.pt", "step000000002.pt", "step000000004.pt"])
     assert str(caught.value) == (
         "the ranks would go on from different checkpoints\n  where:   config.yaml\n  key:     resume\n"
-        "  given:   step000000004.pt, step000000002.pt\n  allowed: the same checkpoint, whole on every node\n"
+        "  given:   step000000004.pt, step000000002.pt\n  allowed: the same checkpoint, complete on every node\n"
         "  do:      copy the folder from the node that has the newest one"
     )
 
@@ -341,7 +341,7 @@ def test_of_another_training(key: str, value: Any, tmp_path: Path, monkeypatch: 
         f"  key:     {key}\n"
         f"  given:   {value}\n"
         f"  allowed: {before[key]!r}"
-        + "\n  do:      begin anew, without resume, to train with another recipe"
+        + "\n  do:      start again without resume, to train with another recipe"
         * (key == "clip_grad")
     )
 
@@ -388,5 +388,5 @@ def test_of_a_strategy_of_another_kind(in_parts: bool, name: str, tmp_path: Path
         "  key:     parallel._target_\n"
         f"  given:   {own}\n"
         f"  allowed: {other}\n"
-        "  do:      resume with the strategy of the earlier run, or begin anew, without resume"
+        "  do:      resume with the strategy of the earlier run, or start again without resume"
     )

@@ -25,7 +25,7 @@ MESSAGE = """this is no checkpoint of flagperf
   key:     resume
   given:   a file that holds other objects, or parts of one ({error})
   allowed: a file of a training: tensors and plain values
-  do:      begin anew, without resume, or ask who wrote the file; nothing in it was executed"""
+  do:      start again without resume, or ask who wrote the file; nothing in it was executed"""
 
 
 class Harmful:

@@ -38,7 +38,7 @@ def refusal(config: Mapping[str, Any], world: World) -> str:
         pytest.param({"_target_": "no.such", "mesh": ONE}, "no such class or function", id="no class"),
         pytest.param(
             {"_target_": None, "mesh": {**ONE, "tp": 2}},
-            "data parallelism keeps the network whole on each rank",
+            "with data parallelism each rank holds the whole network",
             id="layers divided without a strategy for it",
         ),
     ],

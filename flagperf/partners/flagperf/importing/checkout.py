@@ -1,4 +1,4 @@
-"""Folders or files of FlagPerf → a Checkout. FlagPerf's paths show what a file is."""
+"""Folders or files of FlagPerf → a Checkout. FlagPerf's paths show the kind of a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_checkout(paths: Sequence[Path]) -> Checkout:
     for path in paths:
         below = list(_files(path.absolute()))
         if not below:
-            raise ConfigError("there is nothing of FlagPerf's configuration", given=path, allowed=ALLOWED)
+            raise ConfigError("this path holds no configuration of FlagPerf", given=path, allowed=ALLOWED)
         files.update(dict.fromkeys(below))
         empty += (folder for folder in sorted(path.absolute().rglob("config")) if _is_of_vendor(folder))
         containers += (folder for folder in sorted(path.absolute().rglob(f"*{CONTAINER}")) if folder.is_dir())

@@ -22,7 +22,7 @@ class Shipped:
     value: Any
     file: str  # nvidia/resnet50/A100.yaml
     theirs: str | None  # FlagPerf's value in YAML; None: the file names no other value
-    why: str  # the reason why the value differs from theirs
+    why: str  # the reason why the value differs from FlagPerf's
 
 
 def shipped_tuning(vendor: str, case: str, hardware: str, scale: str) -> Mapping[str, Shipped] | None:

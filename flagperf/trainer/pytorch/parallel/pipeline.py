@@ -40,7 +40,7 @@ class Pipeline:
 
         Args:
             mesh: along `pp`.
-            opened: what the network takes, from what another rank sent.
+            opened: makes the network's input of the tensors that another rank sent.
 
         Raises:
             ConfigError: the network cannot be divided into so many stages.

@@ -44,7 +44,7 @@ class Stage(nn.Module):
             network: with the modules of this stage only.
             index: from 0.
             count: number of stages.
-            opened: what the network takes, from what another rank sent.
+            opened: makes the network's input of the tensors that another rank sent.
         """
         super().__init__()
         self.network, self.index, self.is_last = network, index, index == count - 1

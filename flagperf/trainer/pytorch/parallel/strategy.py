@@ -30,7 +30,7 @@ class Strategy:
         needs_group: whether a single rank needs a process group, too.
         divides: whether a rank holds parts of the parameters. Such a network may get its weights after its division.
         distributed: the network whose backward pass averages gradients over the ranks at its end; None before it is
-            wrapped, where there is one rank, and where ranks also meet elsewhere in a step.
+            wrapped, with one rank, and if ranks also exchange data elsewhere in a step.
     """
 
     needs_group = False

@@ -82,7 +82,7 @@ def divide_layers(network: nn.Module, sharding: Sharding, mesh: DeviceMesh) -> N
 
     Args:
         sharding: its plan maps a path of a layer, with * for one part between dots, to a word of STYLES; None: the
-            network's own plan. Its settings for sequences and losses say what is divided beside the layers.
+            network's own plan. Its settings for sequences and losses divide more than the layers.
 
     Raises:
         ConfigError: the network has no such layer, or STYLES no such word.

@@ -19,7 +19,7 @@ class Points(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
             self.points = torch.tensor([[float(x), float(y)] for x, y, _ in rows])
             self.labels = torch.tensor([int(label) for _, _, label in rows])
         except ValueError as error:
-            raise ConfigError(f"not a line of x, y, class: {error}", where=path, advice="mend the line") from error
+            raise ConfigError(f"not a line of x, y, class: {error}", where=path, advice="correct the line") from error
 
     def __len__(self) -> int:
         """Number of points."""
