@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
         run = unpack(paths[0], Path(folder))
         against = [*check_bundle(run, None).wrong, *objections(check(run))]
     if against:
-        for sentence in ("not approved: the bundle is not what it states", *against):
+        for sentence in ("not approved: the files of the bundle differ from its statement", *against):
             print_unfolded(Text(sentence, style="bold red"))
         return NOT_AS_STATED
     print_unfolded(Text(f"{approve(paths[0], key)}: approved by {key_id(key.public_key())}"))

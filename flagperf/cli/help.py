@@ -33,9 +33,9 @@ EXIT_CODES = {
     "4": "no valid case",
     "5": "a training failed, or a writer of data",
     "6": "target missed (require_target=true)",
-    "7": "compare: outside what gate= or align= allows; align: outside the band",
+    "7": "compare: outside the limits of gate= or align=; align: outside the band",
     "8": "compare: gate= or align= is undecided",
-    "9": "a bundle is not what it states; modelzoo check: faults",
+    "9": "the files of a bundle differ from its statement; modelzoo check: faults",
     str(INTERRUPTED): "interrupted",
 }
 OPTIONS = {

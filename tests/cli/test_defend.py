@@ -343,7 +343,7 @@ def test_a_changed_bundle_is_not_approved(bundle: Path, capsys: pytest.CaptureFi
     changed(bundle, "round1/result.json", r'"p_train": 112\.8', '"p_train": 113.8')
     write_key(bundle.parent / "vendor")
     assert run_command(["approve", str(bundle), f"key={bundle.parent / 'vendor'}"]) == 9
-    assert "not approved: the bundle is not what it states" in capsys.readouterr().out.splitlines()
+    assert "not approved: the files of the bundle differ from its statement" in capsys.readouterr().out.splitlines()
     assert not approval_file(bundle).exists()
 
 
