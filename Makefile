@@ -6,7 +6,7 @@
 # make oldest, middle  an environment with the oldest PyTorch and Python that the trainer runs on; and with PyTorch 2.4
 # make oldest-test, middle-test    run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
-# make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
+# make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, without the long ones
 # make check   lint, types, imports, licenses, shell, Dockerfiles, translations
 # make docs    build the documentation site in English and Chinese: build/docs/index.html
 # make licenses   check that the licenses of all installed packages are allowed: build/licenses.txt

@@ -24,7 +24,7 @@ SIZES = ("full", "tiny")
 HEADER = """\
 # {python} -m cases.fingerprint {case}
 #
-# What the network and the recipe of {case} are, in each size. A closed run of something else is INVALID.
+# Network and recipe of {case}, in each size. A closed run that builds something else is INVALID.
 # Written by this command from the case itself; docs/adding-a-case.md tells of it.
 """
 

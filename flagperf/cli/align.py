@@ -121,7 +121,7 @@ def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], folder: Path) -> 
     checks = []
     for job, golden in zip(jobs, curves, strict=True):
         trained, logs = ask_ranks(replace(job, result_dir=str(folder), run_name=golden.name), "align")
-        checks.append(Check(golden, job.config["precision"], Curve.of(logs[0].events)))
+        checks.append(Check(golden, job.identity.precision, Curve.of(logs[0].events)))
         print(f"{golden.name + ':':9} {checks[-1].verdict}")
         print(write_atomically(trained / "align.html", page(job.name, checks[-1])))
         copyfile(find_logs(trained / job.name / "round1")[0][-1], log_of(folder, golden.name))
@@ -154,7 +154,7 @@ def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> Job
         problem = "this training would compute something else than the golden curve"
         advice = f"leave {key} as it is"
         raise ConfigError(problem, key=key, given=settings.get(key), allowed=expected.get(key), advice=advice)
-    if (precision := job.config["precision"]) not in golden.bands:
+    if (precision := job.identity.precision) not in golden.bands:
         problem = "the golden curve has no band for this precision"
         raise ConfigError(problem, key="precision", given=precision, allowed=", ".join(golden.bands))
     return job

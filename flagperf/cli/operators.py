@@ -30,7 +30,7 @@ def measure_operators(job: JobConfig, config_dirs: Sequence[str], file: str) -> 
     """
     folder, logs = ask_ranks(_with_rows(job, config_dirs), "probe")
     operators, devices = operators_of(logs), probed_devices(logs)
-    sheet, measured = job.config["hardware"], of_probe(devices, job.config["precision"])
+    sheet, measured = job.config["hardware"], of_probe(devices, job.identity.precision)
     peaks = {**(measured.peaks if measured else {}), **(sheet.get("peak_flops") or {})}
     memory = sheet.get("memory_bandwidth") or (measured.memory if measured else None)
     source = "the data sheet" if sheet.get("peak_flops") else "this probe"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Waits to be stopped, and then kills what is marked. Needs marked.sh before it.
+# Waits until it is stopped, and then kills the marked processes. Needs marked.sh before it.
 #   $1  the mark, NAME=VALUE
 #   $2...  a command to be run after that, if any
 stop() {
-    trap '' TERM # also for what is started here: a guard asks each descendant to end
+    trap '' TERM # also for the processes started here: a guard asks each descendant to end
     for _ in 1 2 3 4 5; do
         ids=$(marked "$1")
         [ -n "$ids" ] || return

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keeps of a run's folder what was not collected. Nothing else of it stays, and no clean-up of dead runs takes it away.
+# Keeps the logs of a run's folder that were not collected, and removes all else. No clean-up of dead runs removes them.
 #   $1  the run's folder
 #   $2  the case's folder in it
 for entry in "$1"/* "$1"/.[!.]*; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command for a limited time. What it started and left ends with it, also what ignores SIGTERM.
+# Runs a command for a limited time. All processes that it started end with it, also those that ignore SIGTERM.
 #   $1  seconds
 #   $@  after them: the command
 limit=$1

@@ -57,9 +57,9 @@ def _scale(summary: Summary, config: Mapping[str, Any]) -> Iterator[Measured]:
         )
     rates = [rate for result in usable(summary.results) if (rate := _samples_per_second(result)) is not None]
     if rates:
-        nnodes, nproc = summary.config["nnodes"], summary.config["nproc"]
         sides = (summary.config.get("parallel") or {}).get("mesh") or WHOLE_NETWORK
-        yield Measured(nnodes, nproc, Mesh.of(sides, nnodes * nproc), fmean(rates))
+        identity = summary.identity
+        yield Measured(identity.nnodes, identity.nproc, Mesh.of(sides, identity.devices), fmean(rates))
 
 
 def _identity(config: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints for each pattern how many entries of a data folder match it; or, with status 1, what is wrong with the folder.
+# Prints for each pattern how many entries of a data folder match it; or, with status 1, the fault of the folder.
 #   $1  the folder
 #   then for each pattern: the pattern, the number of its parts, the most to count
 # find's * matches / too: with the depth fixed it has none to match, so that both read a pattern as pathlib does.

@@ -22,7 +22,7 @@ sample() {
         date "+@begin $source %s"
         (ulimit -f 2048; exec timeout -k 1 "$limit" "$@") >"$output.sample" 2>&1 & child=$!
         wait "$child"; status=$?
-        kill -s KILL -- "-$child" 2>/dev/null # what the tool started and left: timeout ends the tool, not what ignores SIGTERM
+        kill -s KILL -- "-$child" 2>/dev/null # processes that the tool left: timeout ends the tool, but no process that ignores SIGTERM
         if [ "$status" -eq 0 ]; then cat "$output.sample"; else head -c 1000 "$output.sample"; fi
         printf '\n@end %s\n' "$status"
         [ "$status" -eq 0 ] && good=yes

@@ -3,8 +3,8 @@
 # linger, and prints the exit status when the guard has ended.
 #   $1  the command's folder
 #   $2  linger, in seconds
-# Needs ours.sh before it: a host that was started again may have another user's folder of that name.
-# Where start.sh came before, its own lock on `lease` (8) is given up only when this one is there.
+# Needs ours.sh before it: after a restart of the host, the folder of that name may belong to another user.
+# If start.sh ran before, it gives up its own lock on `lease` (8) only when this script holds the lock.
 dir=$1 linger=$2
 ours "$dir" || exit 1
 exec 3<&0 6>>"$dir/lease" || exit 1

@@ -4,7 +4,7 @@
 #   $2   folder that the code goes to
 #   $3   the node's log folder
 #   $4   log of the ranks' launcher
-#   $5   folder in the log folder, for what the launcher writes for itself
+#   $5   folder in the log folder, for the launcher's own files
 #   $6   seconds until the first step …
 #   $7   … and between two signs of progress after it. Then the ranks are stopped, and stopped.log has the reason
 #   $8   the script of the monitors; empty: another container runs it
