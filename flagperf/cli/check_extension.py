@@ -14,8 +14,8 @@ from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.run.ranks_alone import ask_ranks
 
-ALONE = ("size=tiny", "prove=true")  # the reduced case, on sample data
-KEPT = ("differences", "optimizer", "same_modules", "classes", "steps", "device", "versions")  # fields of PROOF
+PROVING = ("size=tiny", "prove=true")  # the reduced case, on sample data
+PROOF_FIELDS = ("differences", "optimizer", "same_modules", "classes", "steps", "device", "versions")  # fields of PROOF
 HEADER = """\
 # flagperf check vendor={} model={}
 #
@@ -25,7 +25,7 @@ HEADER = """\
 
 def main(options: argparse.Namespace) -> int:
     """Train the reduced case with and without the vendor's code, print the differences, and write the proof."""
-    job = compose([*options.arguments, *ALONE], options.config_dir)
+    job = compose([*options.arguments, *PROVING], options.config_dir)
     extension = job.vendor.extension
     if not extension.has_code:
         advice = "name it in the vendor's file or in a tuning; docs/adding-a-vendor.md shows how"
@@ -70,7 +70,7 @@ def keep(job: JobConfig, proof: Mapping[str, Any]) -> int:
         "revision": job.identity.revision,
         "replaced": replaced(job.vendor.extension),
         "files": job.config["extension"]["files"],
-        **{name: proof[name] for name in KEPT},
+        **{name: proof[name] for name in PROOF_FIELDS},
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -74,13 +74,13 @@ def main(parsed: argparse.Namespace) -> int:
         alignments = [alignment for pair in pairs.pairs for alignment in align(*pair, band, across)]
     decisions = [decide(condition, comparison) for comparison in comparisons for condition in conditions]
     decisions += [alignment.decision for alignment in alignments]
-    _show(comparisons, decisions, pairs.alone, margin)
+    _show(comparisons, decisions, pairs.unpaired, margin)
     groups = scales_of(runs)
     _show_scaling(groups)
     _write(options, "markdown", render.markdown(comparisons, decisions, margin))
     _write(options, "junit", render.junit(decisions))
     if "html" in options:
-        content = Compared(pairs.pairs, comparisons, alignments, decisions, pairs.alone, groups, margin)
+        content = Compared(pairs.pairs, comparisons, alignments, decisions, pairs.unpaired, groups, margin)
         _write(options, "html", page(content))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
 
@@ -126,7 +126,7 @@ def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
     pairs = pair_by([job for run in runs for job in run], by) if by else pair_runs(runs)
     if not pairs.pairs:
         advice = "by=KEY compares jobs with different values of KEY"
-        raise ConfigError("no two jobs make a pair", given=", ".join(pairs.alone), advice=advice)
+        raise ConfigError("no two jobs make a pair", given=", ".join(pairs.unpaired), advice=advice)
     return pairs
 
 
@@ -149,14 +149,14 @@ def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
 
 
 def _show(
-    comparisons: Sequence[Comparison], decisions: Sequence[Decision], alone: Sequence[str], margin: float
+    comparisons: Sequence[Comparison], decisions: Sequence[Decision], unpaired: Sequence[str], margin: float
 ) -> None:
     from rich.text import Text
 
     for comparison in comparisons:
         print_unfolded(render.terminal(comparison, margin))
         print()
-    for name in alone:
+    for name in unpaired:
         print_unfolded(Text(f"left out: {name}: no job to compare it with", style="yellow"))
     for decision in decisions:
         style = render.STYLES[decision.outcome]

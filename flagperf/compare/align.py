@@ -70,7 +70,7 @@ class Alignment:
         return None if base is None or other is None else relative_error(base, other)
 
     @property
-    def left(self) -> int | None:
+    def outside(self) -> int | None:
         """The first step whose loss lies outside of the band."""
         return next((step for step in self.steps if self.error(step) > self.share), None)
 
@@ -99,10 +99,10 @@ class Alignment:
         parts = [f"seed {self.seed}", f"{len(self.steps)} steps in common"]
         if self.loss_error is not None:
             parts.append(f"mean error of the loss {_percent(self.loss_error)}")
-            if self.left is None:
+            if self.outside is None:
                 parts.append("each step within the band")
             else:
-                parts.append(f"step {self.left} is the first outside, by {_percent(self.error(self.left))}")
+                parts.append(f"step {self.outside} is the first outside, by {_percent(self.error(self.outside))}")
         if self.metric:
             error = self.metric_error
             parts.append(f"{self.metric} " + ("not known of both" if error is None else f"off by {_percent(error)}"))

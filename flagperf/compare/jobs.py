@@ -39,7 +39,7 @@ class Pairs:
     """The pairs of jobs to compare, and the names of the jobs without a partner."""
 
     pairs: tuple[tuple[NamedJob, NamedJob], ...]
-    alone: tuple[str, ...]
+    unpaired: tuple[str, ...]
 
 
 def pair_runs(runs: Sequence[Sequence[NamedJob]]) -> Pairs:

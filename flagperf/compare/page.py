@@ -36,7 +36,7 @@ class Compared:
     comparisons: Sequence[Comparison]  # of the pairs
     alignments: Sequence[Alignment]
     decisions: Sequence[Decision]
-    alone: Sequence[str]  # jobs without a partner
+    unpaired: Sequence[str]  # jobs without a partner
     scales: Groups
     margin: float
 
@@ -54,7 +54,7 @@ def page(compared: Compared) -> str:
         runs=", ".join(dict.fromkeys(Path(job.run).resolve().name for pair in compared.pairs for job in pair)),
         name=", ".join(dict.fromkeys(names[base.name] for base, _ in compared.pairs)),
         decisions=compared.decisions,
-        alone=compared.alone,
+        unpaired=compared.unpaired,
         tables=[
             _side_by_side(_beside(base, compared.pairs), compared.comparisons, names)
             | {"place": f"curves of {base.name}", "curves": curves[f"curves of {base.name}"]}

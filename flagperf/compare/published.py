@@ -28,22 +28,22 @@ def pair_published(jobs: Iterable[NamedJob]) -> Pairs:
     Raises:
         ConfigError: no job has a published row.
     """
-    pairs, alone = [], []
+    pairs, unpaired = [], []
     for job in jobs:
         known = _read(job.summary)
         rows = [row for row in known.get("results", ()) if _scale(row) == job.summary.identity.scale]
         if rows and usable(job.summary.results):
             pairs.append((_job(known, max(rows, key=lambda row: _nearness(row, job.summary)), job), job))
         else:
-            alone.append(job.name)
+            unpaired.append(job.name)
     if not pairs:
         cases = ", ".join(sorted(file.stem for file in (CONF / NAME).glob("*.yaml")))
         raise ConfigError(
             "FlagPerf publishes nothing that compares with this",
-            given=", ".join(alone),
+            given=", ".join(unpaired),
             allowed=f"jobs at {SCALES} of {cases}",
         )
-    return Pairs(tuple(pairs), tuple(alone))
+    return Pairs(tuple(pairs), tuple(unpaired))
 
 
 def _read(summary: Summary) -> Mapping[str, Any]:

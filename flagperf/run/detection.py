@@ -13,7 +13,7 @@ from flagperf.results.stragglers import Finding, Stragglers
 from flagperf.results.waits import Waits
 from flagperf.run.node_run import NodeRun
 
-KEPT = 100  # newest step records of each rank whose times are known
+RECORDS = 100  # newest step records of each rank whose times are known
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Detection:
             return
         times, step = self._times[rank], int(event.value.get("step") or 0)
         times[step] = time
-        if len(times) > KEPT:
+        if len(times) > RECORDS:
             del times[next(iter(times))]
         self._waits.step_ended(rank, step)
         self._log(self._detector.observe(rank, event.value))

@@ -14,7 +14,7 @@ BERT = {"case": "bert"}
 
 
 def names(pairs: Any) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    return [(base.name, other.name) for base, other in pairs.pairs], pairs.alone
+    return [(base.name, other.name) for base, other in pairs.pairs], pairs.unpaired
 
 
 @pytest.mark.parametrize(

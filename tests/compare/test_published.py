@@ -55,7 +55,7 @@ def test_what_nothing_is_published_of() -> None:
         job("four", config={**TF32, "nnodes": 1, "nproc": 4}),
         job("own", config={"case": "x"}),
     ]
-    assert pair_published(jobs).alone == (f"four/{JOB}", f"own/{JOB}")
+    assert pair_published(jobs).unpaired == (f"four/{JOB}", f"own/{JOB}")
     with pytest.raises(ConfigError) as caught:
         pair_published(jobs[1:])
     assert str(caught.value).startswith(

@@ -18,7 +18,7 @@ from flagperf.errors import ConfigError
 
 KEY, AUTO = "train_batch_size", "auto"
 MICRO_STEPS, GLOBAL = "gradient_accumulation_steps", "global_batch_size"
-FOUND = "found by train_batch_size=auto"  # source of the change
+SEARCHED = "found by train_batch_size=auto"  # source of the change
 
 
 def is_auto(final: Layer) -> bool:
@@ -83,5 +83,5 @@ def note(final: Layer) -> str:
 def with_size(overrides: JobOverrides, compose: Callable[[JobOverrides], JobConfig], size: int) -> JobConfig:
     """The job with a found size, composed again, because other values may depend on the size."""
     job = compose(replace(overrides, values={**overrides.values, KEY: size}))
-    changes = tuple(replace(change, source=FOUND) if change.key == KEY else change for change in job.changes)
+    changes = tuple(replace(change, source=SEARCHED) if change.key == KEY else change for change in job.changes)
     return replace(job, changes=changes)

@@ -23,7 +23,7 @@ from flagperf.contract.sharding import (
 )
 from flagperf.errors import ConfigError, meant, nearest
 
-OWN = tuple(field.name for field in fields(Parallel))  # keys of every strategy
+COMMON = tuple(field.name for field in fields(Parallel))  # keys of every strategy
 TARGET = "parallel._target_"
 DATA_SIDES = ("dp_replicate", "dp_shard")  # ranks along them compute whole layers
 
@@ -47,7 +47,7 @@ def own_arguments(parallel: Mapping[str, Any], final: Layer, case: Layer, later:
     arguments = ARGUMENTS.get(_path(parallel["_target_"]))
     if arguments is None or not _replaced(final, case):
         return dict(parallel)
-    allowed = (*OWN, *(field.name for field in fields(arguments)))
+    allowed = (*COMMON, *(field.name for field in fields(arguments)))
     return {name: value for name, value in parallel.items() if name in allowed or is_under(f"parallel.{name}", later)}
 
 
@@ -137,11 +137,11 @@ def _check_float8(config: Mapping[str, Any], target: str, mesh: Mesh, where: Whe
 
 def _arguments(section: Mapping[str, Any], takes: type, where: Where) -> Any:
     """The arguments of a shipped strategy, beside the mesh. Raises ConfigError."""
-    arguments = {name: value for name, value in section.items() if name not in OWN}
+    arguments = {name: value for name, value in section.items() if name not in COMMON}
     names = [field.name for field in fields(takes)]
     if unknown := next((name for name in arguments if name not in names), None):
         problem, key = "the strategy has no such argument", f"parallel.{unknown}"
-        allowed = ", ".join((*OWN[1:], *names))
+        allowed = ", ".join((*COMMON[1:], *names))
         raise ConfigError(problem, where=where(key), key=key, allowed=allowed, advice=meant(unknown, names))
     if isinstance(arguments.get("blocks"), str):
         arguments["blocks"] = [arguments["blocks"]]

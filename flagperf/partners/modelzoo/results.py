@@ -91,10 +91,9 @@ def alignment(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[dict[str, str
     if not own_jobs or not references:
         return []
     matched = pair_runs([references, own_jobs])
-    alone = [
-        _aligned_row(NONE, measured, "undecided", NO_PARTNER) for measured in own_jobs if measured.name in matched.alone
-    ]
-    return [row for pair in matched.pairs for row in _aligned(*pair)] + alone
+    unpaired = [job for job in own_jobs if job.name in matched.unpaired]
+    rows = [row for pair in matched.pairs for row in _aligned(*pair)]
+    return rows + [_aligned_row(NONE, job, "undecided", NO_PARTNER) for job in unpaired]
 
 
 def _named(jobs: Sequence[MeasuredJob]) -> list[NamedJob]:

@@ -23,7 +23,7 @@ from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 from flagperf.trainer.ranks import Ranks
 
-KEPT = 2  # checkpoints in a folder: where the newest is damaged, the one before it is used
+CHECKPOINTS = 2  # checkpoints in a folder: where the newest is damaged, the one before it is used
 UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
 
 
@@ -129,7 +129,7 @@ def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
         shutil.rmtree(path)  # a damaged one: the training went on from the one before
     partial.rename(path)
     _sync_folder(folder)
-    kept = {path, *_checkpoints(folder)[-KEPT:]}
+    kept = {path, *_checkpoints(folder)[-CHECKPOINTS:]}
     for other in sorted(set(folder.glob("step*")) - kept - set(map(hash_file, kept))):
         shutil.rmtree(other) if other.is_dir() else other.unlink()
 

@@ -21,7 +21,7 @@ from flagperf.trainer.pytorch.timing import Timing
 FORMATS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LARGEST = {"cpu": 2**20}  # elements of the largest input, by kind of device; elsewhere as in the table
 COMPARED = 2**18  # elements of the largest input with which the error is measured
-WHOLE = 1000  # integers lie below
+INTEGERS = 1000  # integers lie below
 MOST_CALLS = 10_000
 
 
@@ -79,7 +79,7 @@ class Operators:
 
     def _values(self, values: str, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         if values == "whole":
-            return torch.randint(WHOLE, list(shape), generator=generator, dtype=torch.int32)
+            return torch.randint(INTEGERS, list(shape), generator=generator, dtype=torch.int32)
         drawn = torch.randn(list(shape), generator=generator)
         if values == "positive":
             drawn = drawn.abs_().add_(0.1)

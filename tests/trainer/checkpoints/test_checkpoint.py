@@ -266,7 +266,7 @@ def test_ranks_that_looked_for_themselves_must_agree() -> None:
 
 def test_all_nodes_use_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four checkpoints the second node lacks one and has another damaged, the first has a third damaged."""
-    monkeypatch.setattr(checkpoints, "KEPT", 4)
+    monkeypatch.setattr(checkpoints, "CHECKPOINTS", 4)
     nodes = tmp_path / "rank0", tmp_path / "rank1"
     for folder, step in itertools.product(nodes, (2, 4, 6, 8)):
         save(folder, step, {"weights": torch.ones(100)})
