@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from flagperf.contract.mesh import Mesh
 from flagperf.contract.trace import Collective, Trace
 from flagperf.predict.times import Figures, StepTimes, job_times, mesh_of, missing
+
+COUNTS = (1, 2, 4, 8)  # ranks along tp and pp among which a mesh is chosen
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,17 @@ def fastest(scales: Iterable[Scale]) -> Scale | None:
     return max(fitting, key=lambda scale: (scale.rate() or 0.0, -scale.memory), default=None)
 
 
-def candidates(nnodes: int, nproc: int, tps: Iterable[int] = (1, 2, 4, 8)) -> Iterator[Mesh]:
-    """Meshes to choose from: tp within a node; a copy of the network on one node, or on all.
+def candidates(nnodes: int, nproc: int, tps: Iterable[int] = COUNTS, pps: Iterable[int] = COUNTS) -> Iterator[Mesh]:
+    """Meshes to choose from: tp within a node; a copy of the network on all nodes that a stage has, or on one.
 
     Args:
         tps: that divide the layers of the network.
+        pps: that divide its blocks.
     """
     world = nnodes * nproc
-    meshes = [
-        Mesh(world // shard // tp, shard, tp) for tp in tps if nproc % tp == 0 for shard in (nproc // tp, world // tp)
-    ]
-    yield from dict.fromkeys(meshes)
+    for pp, tp in product(pps, tps):
+        data_ranks, left = divmod(world, pp * tp)
+        if nproc % tp == 0 and left == 0:
+            for shard in dict.fromkeys((data_ranks, nproc // tp)):
+                if data_ranks % shard == 0:
+                    yield Mesh(data_ranks // shard, shard, tp, pp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from flagperf.contract.fabric import Curve
 from flagperf.contract.mesh import SIDES, Mesh
@@ -18,6 +18,8 @@ from flagperf.predict.speeds import Speeds
 COMMUNICATION = "communication"
 PIPELINE, STAGES = "pipeline bubble", "other stages"
 WAITED_FOR = ("tp", "cp", "ep")  # sides whose collectives a layer waits for: they cannot go on beside its computation
+
+AnyCounts = TypeVar("AnyCounts", Trace, PipelineRank)
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,18 @@ def _pipeline(ranks: Sequence[PipelineRank], mesh: Mesh, figures: Figures, *, fu
     return max(*busy, busy[-1] + sum(alone))
 
 
-def _passes(rank: PipelineRank) -> PipelineRank:
+def computing(trace: Trace, mesh: Mesh, figures: Figures) -> float:
+    """The least seconds of the forward and backward passes of the average rank, without messages that can be hidden."""
+    ranks = [(rank.alike, _times(_passes(rank), mesh, figures)) for rank in trace.pipeline]
+    each = ranks or [(1, _times(_passes(trace), mesh, figures))]
+    return sum(alike * times.busy(fused=True) for alike, times in each) / sum(alike for alike, _ in each)
+
+
+def _passes(counts: AnyCounts) -> AnyCounts:
     """The forward and backward passes alone."""
-    operators = tuple(operator for operator in rank.operators if operator.phase != "optimizer")
-    collectives = tuple(collective for collective in rank.collectives if collective.phase != "optimizer")
-    return replace(rank, operators=operators, collectives=collectives)
+    operators = tuple(operator for operator in counts.operators if operator.phase != "optimizer")
+    collectives = tuple(collective for collective in counts.collectives if collective.phase != "optimizer")
+    return replace(counts, operators=operators, collectives=collectives)
 
 
 def _group(collective: Collective, mesh: Mesh, figures: LinkFigures) -> Group:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 from flagperf.config.compose import compose
+from flagperf.config.parts.batch_size import GLOBAL
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.mesh import DATA_PARALLEL
-from flagperf.contract.trace import Trace
+from flagperf.contract.mesh import DATA_PARALLEL, Mesh
 from flagperf.errors import ConfigError
-from flagperf.predict.memory import Fit
-from flagperf.predict.scaling import Scale, candidates, fastest, scale_of
-from flagperf.predict.times import figures_of
-from flagperf.run.predicted import Effect, changed, traces
+from flagperf.predict.scaling import COUNTS, candidates
+from flagperf.run.mesh_search import MeshSearch
+from flagperf.run.predicted import Effect, traces
 
 AUTO = "parallel=auto"
 
@@ -33,38 +33,60 @@ def with_mesh(
     if multirun:
         raise _refused("one mesh is chosen for one job", "give one value of each key, without -m")
     rest = [word for word in overrides if word != AUTO]
-    job = compose([*rest, "dry_run=true"], config_dirs)
+    job = _job(rest, config_dirs)
     if job.strategy in (None, *DATA_PARALLEL):
         raise _refused("each rank of this case holds the whole network", f"no {AUTO}, or a strategy that shares it")
-    words, sentence = _choice(job)
+    words, sentence = _choice(job, say)
     say(sentence)
     return [*rest, *words]
 
 
-def _choice(job: JobConfig) -> tuple[list[str], str]:
+def _job(overrides: Sequence[str], config_dirs: Sequence[Path]) -> JobConfig:
+    """The job before the choice, with a mesh that the case allows: its own may have too many data ranks."""
+    words = [*overrides, "dry_run=true"]
+    try:
+        return compose(words, config_dirs)
+    except ConfigError as error:
+        if error.key != GLOBAL:
+            raise
+        refusal = error
+    for pp, tp in product(COUNTS, COUNTS):
+        try:
+            return compose([*words, f"parallel.mesh.tp={tp}", f"parallel.mesh.pp={pp}"], config_dirs)
+        except ConfigError:
+            continue
+    raise refusal
+
+
+def _choice(job: JobConfig, say: Callable[[str], object]) -> tuple[list[str], str]:
     """The words that set the fastest mesh, and the sentence that reports the choice."""
-    meshes = list(candidates(job.nnodes, job.nproc))
-    variants = [(_sides(vars(mesh)), changed(job, _sides(vars(mesh)))) for mesh in meshes]
-    allowed = [(change, variant) for change, variant in variants if isinstance(variant, JobConfig)]
-    answers = traces([variant for _, variant in allowed]) if allowed else []
-    scales: dict[str, Scale] = {}
-    for (change, variant), answer in zip(allowed, answers, strict=True):
-        if isinstance(answer, Trace):
-            fit = Fit.of(answer, variant.config)
-            figures = figures_of(variant.config)
-            scales[Effect(change, fit).words] = scale_of(answer, variant.config, figures, fit.needed, fit.memory)
-    best = fastest(scales.values())
+    assert job.changed is not None
+    jobs, reasons = [], []
+    for mesh in candidates(job.nnodes, job.nproc):
+        try:
+            jobs.append(job.changed(_sides(mesh)))
+        except ConfigError as error:
+            reasons.append(error.problem)
+    say(f"{AUTO}: of {len(jobs)} meshes those are traced that may be the fastest; a trace takes 10 s or more")
+    for reason, number in Counter(reasons).items():
+        say(f"  {number} more {'is' if number == 1 else 'are'} not possible: {reason}")
+    search = MeshSearch(lambda job: traces([job])[0], say)
+    search.run(jobs)
+    best = search.best
     if best is None:
-        raise _refused(f"no mesh of {job.nnodes} x {job.nproc} devices fits", "flagperf predict names changes that fit")
-    words = next(words for words, scale in scales.items() if scale is best)
+        raise _refused(
+            f"no mesh of {job.nnodes} x {job.nproc} devices fits",
+            "flagperf predict without parallel=auto names changes that fit",
+        )
+    words = Effect(_sides(best.mesh), None).words
     rate = f"at most {best.rate():.4g} samples/s" if best.rate() else "no times, so the least memory"
     return words.split(), (
-        f"{AUTO}: {words}, the fastest of {len(scales)} predicted meshes: {rate}, {best.memory:.1f} GiB of a device"
+        f"{AUTO}: {words}, the fastest predicted of {len(jobs)} meshes: {rate}, {best.memory:.1f} GiB of a device"
     )
 
 
-def _sides(sides: Mapping[str, int]) -> dict[str, Any]:
-    return {f"parallel.mesh.{side}": size for side, size in sides.items()}
+def _sides(mesh: Mesh) -> dict[str, int]:
+    return {f"parallel.mesh.{side}": size for side, size in vars(mesh).items()}
 
 
 def _refused(problem: str, advice: str) -> ConfigError:
