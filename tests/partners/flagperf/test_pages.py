@@ -153,7 +153,7 @@ def test_a_page_of_ours_is_renewed_and_no_other(tmp_path: Path, capsys: pytest.C
         pytest.param(
             ["case", "model=bert", "vendor=tecorigin", "into="],
             "an empty option\n  where:   command line\n  key:     into\n"
-            "  do:      say into=SOMETHING, or leave it out\n",
+            "  do:      give into=VALUE, or leave into out\n",
             id="an empty option",
         ),
         pytest.param(
