@@ -45,7 +45,7 @@ class TracedCase:
     mesh: Mapping[str, int]  # side → ranks: contract/mesh.py
     layers_traced: int | None  # equal blocks that the traced network had; None: the network was traced as a whole
     layers: int | None  # equal blocks that the case has
-    how: str  # "shapes": no value was computed; "values": all but convolutions were, for 1 and 2 samples
+    how: str  # "shapes": no value was computed; "values": all but matrix products were, for 1 and 2 samples
     versions: Mapping[str, str]  # torch, flagperf
     fingerprint: str  # SHA-256 over everything that the trace depends on
 

@@ -1,4 +1,4 @@
-"""Convolutions that compute nothing: their results have the shapes, strides and types of computed results."""
+"""Matrix products that compute nothing: their results have the shapes, strides and types of computed results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flagperf.trainer.pytorch.trace.uncomputed import NOISE, ConvolutionsUncomputed
+from flagperf.trainer.pytorch.trace.uncomputed import NOISE, ProductsUncomputed
 
 IMAGES = torch.ones(2, 8, 17, 19)
 
@@ -24,6 +24,8 @@ IMAGES = torch.ones(2, 8, 17, 19)
         pytest.param(nn.Conv1d(8, 16, 5), IMAGES[:, :, 0], id="one dimension"),
         pytest.param(nn.Conv2d(8, 4, 3).bfloat16(), IMAGES.bfloat16(), id="bf16"),
         pytest.param(nn.Conv2d(8, 4, 1), IMAGES[:0], id="no sample"),
+        pytest.param(nn.Linear(19, 4), IMAGES, id="a linear layer"),
+        pytest.param(nn.Linear(19, 4, bias=False), IMAGES[0, 0], id="a linear layer, no bias"),
     ],
 )
 def test_forms(network: nn.Module, batch: Tensor) -> None:
@@ -36,10 +38,10 @@ def test_forms(network: nn.Module, batch: Tensor) -> None:
         made = [output, images.grad, *(parameter.grad for parameter in network.parameters())]
         return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in made]
 
-    assert forms(ConvolutionsUncomputed()) == forms(nullcontext())
+    assert forms(ProductsUncomputed()) == forms(nullcontext())
 
 
 def test_results_are_noise() -> None:
-    with ConvolutionsUncomputed():
+    with ProductsUncomputed():
         output = nn.Conv2d(8, 4, 1)(IMAGES)
     assert torch.equal(output.flatten(), NOISE[: output.numel()])

@@ -33,7 +33,7 @@ class Step:
     """A step of a network that this rank holds.
 
     Args:
-        mode: in which tensors have no values, or convolutions compute none.
+        mode: in which tensors have no values, or matrix products compute none.
         batch: as the task's data set gives it.
         names: of the network's modules.
         form: of the tensor that stages of a pipeline pass on; None: the network has one stage, or this rank has the

@@ -32,7 +32,7 @@ from flagperf.trainer.pytorch.trace.stand_in import (
 )
 from flagperf.trainer.pytorch.trace.step import Step
 from flagperf.trainer.pytorch.trace.tally import Tally
-from flagperf.trainer.pytorch.trace.uncomputed import ConvolutionsUncomputed
+from flagperf.trainer.pytorch.trace.uncomputed import ProductsUncomputed
 
 if TYPE_CHECKING:
     from flagperf.trainer.pytorch.trace.pipeline import Form, TracedRank
@@ -169,7 +169,7 @@ def _tally(
     """
     task: Task = component(config, "task")
     strategy = make_strategy(config, settings, world)
-    mode = ConvolutionsUncomputed() if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
+    mode = ProductsUncomputed() if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
     if task.values_decide:
         network = build_network(config, settings, task, CPU, world)
     else:

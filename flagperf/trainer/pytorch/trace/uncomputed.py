@@ -1,4 +1,7 @@
-"""Steps with values whose convolutions compute nothing. A full-size detector would take minutes of a CPU for them."""
+"""Steps with values whose convolutions and matrix products compute nothing.
+
+A full-size detector would take minutes of a CPU for them; a CPU without matrix units, even longer in bf16.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default)
+PRODUCTS = frozenset(
+    getattr(torch.ops.aten, name).default for name in ("convolution", "convolution_backward", "mm", "addmm", "bmm")
+)
 NOISE = 0.1 * torch.randn(1_000_003, generator=torch.Generator().manual_seed(0))  # a prime: no row repeats another
 
 
-class ConvolutionsUncomputed(TorchDispatchMode):
-    """A mode in which convolutions have results of the right shapes, filled with small random numbers.
+class ProductsUncomputed(TorchDispatchMode):
+    """A mode in which products have results of the right shapes, filled with small random numbers.
 
     The outputs of a network with random weights look no different: they decide as well which proposals overlap.
     """
@@ -25,7 +30,7 @@ class ConvolutionsUncomputed(TorchDispatchMode):
         self._shapes = FakeTensorMode()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func not in CONVOLUTIONS:
+        if func not in PRODUCTS:
             return func(*args, **(kwargs or {}))
         without_values = tree_map_only(Tensor, lambda tensor: self._shapes.from_tensor(tensor.detach()), args)
         with self._shapes:
