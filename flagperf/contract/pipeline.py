@@ -69,6 +69,11 @@ def _check_network(stages: int, sizes: Mapping[str, Any], where: Callable[[str],
     if sizes.get("tie_word_embeddings"):
         problem = "embedding and output layer are one parameter, and the first and the last stage need it"
         raise _refusal(problem, f"{KEY}.pp", f"{stages} stages", "1", where)
+    if "num_experts_per_tok" in sizes:
+        problem = (
+            "only the last stage has the loss, and each layer of experts adds the balance of its loads to the loss"
+        )
+        raise _refusal(problem, f"{KEY}.pp", f"{stages} stages", "1", where)
 
 
 def _check_rounds(ranks: int, stages: int, micro_batches: Any, where: Callable[[str], str]) -> None:

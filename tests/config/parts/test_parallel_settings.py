@@ -227,6 +227,12 @@ NO_MAPPING = (
             id="a parameter of two stages",
         ),
         pytest.param(
+            [*MIXTRAL, "nproc=2", "parallel.mesh.pp=2"],
+            "only the last stage has the loss, and each layer of experts adds the balance of its loads to the loss"
+            f" | key: parallel.mesh.pp | given: 2 stages | allowed: 1{PIPELINE}",
+            id="a pipeline of experts",
+        ),
+        pytest.param(
             [*PP2, "precision=amp_fp16"],
             f"a pipeline cannot do this | key: precision | given: amp_fp16 | allowed: fp32, tf32, amp_bf16{PIPELINE}",
             id="a pipeline in fp16",
