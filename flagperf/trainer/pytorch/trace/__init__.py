@@ -9,6 +9,7 @@ __main__.py     the program
 traced.py       a configuration → a Trace: by shapes, or by values where values decide shapes
 stand_in.py     a rank with no device and no other ranks: its network, process group and batch
 step.py         one optimizer step, as the engine makes it
+uncomputed.py   matrix products without numbers, where values decide shapes
 pipeline.py     the ranks of a pipeline that are traced, and how a schedule runs their stages
 as_on_device.py what a device does otherwise than the CPU whose kernels the trace runs through
 attention.py    attention as a device keeps it in memory
