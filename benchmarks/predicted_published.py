@@ -23,6 +23,7 @@ import yaml
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.contract.trace import Trace, from_json
+from flagperf.predict.memory import Margin
 from flagperf.predict.times import figures_of, job_times
 
 PAGE = Path(__file__).parents[1] / "docs/predict.md"
@@ -108,54 +109,57 @@ def rows(cases: Sequence[str]) -> Iterator[Row]:
         yield row
 
 
-def calibration(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Factor and constant in GiB, by least squares of relative errors: published = factor x held + constant."""
+def calibration(pairs: Sequence[tuple[float, float]]) -> Margin:
+    """The margin with the least squares of relative errors, from GiB of tensors and published GiB."""
     weights = [1 / published**2 for _, published in pairs]
     total = sum(weights)
     mean_x = sum(w * x for w, (x, _) in zip(weights, pairs, strict=True)) / total
     mean_y = sum(w * y for w, (_, y) in zip(weights, pairs, strict=True)) / total
     above = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, pairs, strict=True))
     below = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, pairs, strict=True))
-    return above / below, mean_y - above / below * mean_x
+    return Margin(above / below, mean_y - above / below * mean_x, "published figures")
 
 
 def table(all_rows: Sequence[Row]) -> str:
     """The table, and what it says in sentences."""
     known = [row for row in all_rows if row.held and "memory" in row.published]
     alike, mixed = ([row for row in known if row.one_shape is wanted] for wanted in (True, False))
-    factor, constant = calibration([(row.held or 0.0, float(row.published["memory"])) for row in alike[::2]])
+    margin = calibration([(row.held or 0.0, float(row.published["memory"])) for row in alike[::2]])
 
     def within(some: Sequence[Row]) -> str:
-        return f"{sum(abs(_off(row, factor, constant) or 0.0) <= GOAL for row in some)} of the {len(some)}"
+        return f"{sum(abs(_off(row, margin) or 0.0) <= GOAL for row in some)} of the {len(some)}"
 
     lines = [
         "| case | scale | precision | batch | tensors [GiB] | predicted [GiB] | published [GiB] | difference "
         "| at most, eager | at most, fused | published p_core | of eager |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-        *(_line(row, factor, constant) for row in all_rows),
+        *(_line(row, margin) for row in all_rows),
     ]
     above = [row for row in all_rows if row.rates and row.published.get("p_core", 0) > row.rates[1]]
     sentences = (
-        f"Calibrated on every second row of cases whose batches all have the same shapes: predicted = {factor:.3g} x "
-        f"tensors + {constant:.3g} GiB. Within {GOAL:.0%}: {within(alike[1::2])} other rows of these cases, "
-        f"{within(alike)} rows of these cases, {within(mixed)} rows of cases whose batches have many shapes. "
-        f"{len(above)} published p_core lie above the fused bound."
+        "Calibrated on every second row of cases whose batches all have the same shapes: predicted = "
+        f"{margin.factor:.3g} x tensors + {margin.constant_gib:.3g} GiB. Within {GOAL:.0%}: {within(alike[1::2])} "
+        f"other rows of these cases, {within(alike)} rows of these cases, {within(mixed)} rows of cases whose batches "
+        f"have many shapes. {len(above)} published p_core lie above the fused bound."
     )
     untraced = {row.case: row.reason for row in all_rows if row.trace is None}
     reasons = "".join(f"\n- {case}: {reason}" for case, reason in untraced.items())
     return "\n".join(lines) + "\n\n" + sentences + (f"\n\nNot traced:\n{reasons}" if reasons else "")
 
 
-def _off(row: Row, factor: float, constant: float) -> float | None:
+def _predicted(row: Row, margin: Margin) -> float | None:
+    return None if row.held is None else margin.needed(row.held)
+
+
+def _off(row: Row, margin: Margin) -> float | None:
     """Predicted over published memory, less 1."""
-    if row.held is None or "memory" not in row.published:
-        return None
-    return (factor * row.held + constant) / row.published["memory"] - 1
+    predicted, published = _predicted(row, margin), row.published.get("memory")
+    return None if predicted is None or published is None else predicted / published - 1
 
 
-def _line(row: Row, factor: float, constant: float) -> str:
-    published, core, off = row.published.get("memory"), row.published.get("p_core"), _off(row, factor, constant)
-    predicted = None if row.held is None else factor * row.held + constant
+def _line(row: Row, margin: Margin) -> str:
+    published, predicted, off = row.published.get("memory"), _predicted(row, margin), _off(row, margin)
+    core = row.published.get("p_core")
     eager, fused = row.rates or (None, None)
     cells = [row.case, row.scale, row.precision, str(row.batch), _text(row.held), _text(predicted), _text(published)]
     cells += ["–" if off is None else f"{off:+.0%}" + (" **" if abs(off) > GOAL else ""), _text(eager), _text(fused)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from flagperf.contract.mesh import KEY, Mesh
-from flagperf.contract.sharding import Sharding
+from flagperf.contract.sharding import Sharding, has_experts
 from flagperf.errors import ConfigError
 
 # Settings → their values that a pipeline supports.
@@ -69,7 +69,7 @@ def _check_network(stages: int, sizes: Mapping[str, Any], where: Callable[[str],
     if sizes.get("tie_word_embeddings"):
         problem = "embedding and output layer are one parameter, and the first and the last stage need it"
         raise _refusal(problem, f"{KEY}.pp", f"{stages} stages", "1", where)
-    if "num_experts_per_tok" in sizes:
+    if has_experts(sizes):
         problem = (
             "only the last stage has the loss, and each layer of experts adds the balance of its loads to the loss"
         )

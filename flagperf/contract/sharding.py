@@ -167,7 +167,7 @@ def check_experts(mesh: Mesh, network: Mapping[str, Any], where: Callable[[str],
                 given=f"ep={mesh.ep}, {side}={getattr(mesh, side)}",
                 allowed=f"ep=1 or {side}=1; ep combines with dp_replicate, dp_shard and cp",
             )
-    if "num_experts_per_tok" not in sizes:
+    if not has_experts(sizes):
         problem, allowed = "the network has no experts", "1, or a case with experts, such as mixtral_8x7b"
         raise ConfigError(problem, where=where(key), key=key, given=mesh.ep, allowed=allowed)
     for name in (name for name in EXPERTS if isinstance(sizes.get(name), int)):
@@ -179,6 +179,11 @@ def check_experts(mesh: Mesh, network: Mapping[str, Any], where: Callable[[str],
                 given=mesh.ep,
                 allowed=f"a divisor of {sizes[name]}, the network.config.{name}",
             )
+
+
+def has_experts(sizes: Mapping[str, Any]) -> bool:
+    """Whether a network with these sizes is a mixture of experts."""
+    return "num_experts_per_tok" in sizes
 
 
 def check_sizes(

@@ -7,5 +7,5 @@ from torch import nn
 
 
 def gradient_norm(network: nn.Module) -> float:
-    """The norm of the gradients of all parameters, each of which must have one."""
+    """The norm of the gradients of all parameters. Every parameter must have a gradient."""
     return torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm().item()  # type: ignore[union-attr]

@@ -98,7 +98,7 @@ def beginning(sound: Evidence, event: str, *values: dict[str, Any]) -> Evidence:
 
 
 def built(*counts: dict[str, int], **finished: Any) -> Evidence:
-    """Sound ranks of a case on images, each of which counted its data."""
+    """Sound ranks of a case on images. Every rank counted its data."""
     counted = beginning(evidence(**finished), "BUILT", *({"data": found} for found in counts))
     return dataclasses.replace(counted, extent=Extent("images", train=1_281_167, eval=50_000))
 

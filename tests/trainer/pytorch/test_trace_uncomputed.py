@@ -8,6 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from flagperf.config.compose import compose
+from flagperf.plan.plan import make_plan
+from flagperf.trainer.pytorch.trace.traced import counts_of_values, trace
 from flagperf.trainer.pytorch.trace.uncomputed import NOISE, ProductsUncomputed
 
 IMAGES = torch.ones(2, 8, 17, 19)
@@ -45,3 +48,13 @@ def test_results_are_noise() -> None:
     with ProductsUncomputed():
         output = nn.Conv2d(8, 4, 1)(IMAGES)
     assert torch.equal(output.flatten(), NOISE[: output.numel()])
+
+
+@pytest.mark.slow  # networks of transformers and torchvision are imported
+def test_steps_of_one_and_two_samples_stand_for_all_batch_sizes() -> None:
+    counts_of_values.cache_clear()
+    words = ["model=retinanet", "size=tiny", "dry_run=true"]
+    jobs = [compose([*words, *change]) for change in ([], ["train_batch_size=3", "division=open"])]
+    traces = [trace(make_plan(job, 1, placeholders=True).config, "", {}) for job in jobs]
+    assert [each.samples for each in traces] == [job.train_batch_size for job in jobs]
+    assert counts_of_values.cache_info().misses == 2

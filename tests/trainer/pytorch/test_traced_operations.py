@@ -20,12 +20,8 @@ from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.traced import trace
 
 CPU = torch.device("cpu")
-REAL_STEPS = ("detr", "faster_rcnn", "mask_rcnn", "retinanet", "tacotron2")  # of full size they take minutes
 SIZES = [
-    (case, size)
-    for case in CASES
-    for size in ("tiny", "full")
-    if size == "tiny" or (case == family_of(case, (CONF,)) and case not in REAL_STEPS)
+    (case, size) for case in CASES for size in ("tiny", "full") if size == "tiny" or case == family_of(case, (CONF,))
 ]
 
 

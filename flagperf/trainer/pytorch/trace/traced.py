@@ -104,7 +104,7 @@ def _counted(
     def of_all_samples(micro_steps: int) -> Counts:
         if not task.values_decide:
             return of_all_blocks(settings.train_batch_size, micro_steps)
-        few = [_of_values(_without_batch(config), number, micro_steps) for number in SAMPLES]
+        few = [counts_of_values(_without_batch(config), number, micro_steps) for number in SAMPLES]
         return along_line(few, SAMPLES, settings.train_batch_size)
 
     def of_all_steps() -> Counts:
@@ -120,7 +120,7 @@ def _counted(
 
 
 @lru_cache(maxsize=None)
-def _of_values(config_json: str, samples: int, micro_steps: int) -> Counts:
+def counts_of_values(config_json: str, samples: int, micro_steps: int) -> Counts:
     """Counts of a case whose values decide shapes. They are made once for all batch sizes of a configuration."""
     config = json.loads(config_json)
     settings, world, task = settings_of(config), world_of(config), component(config, "task")
