@@ -3,6 +3,7 @@
 #   $1  the folder
 #   $2  its owner
 own_folder "${1%/*}"
-(umask 077 && mkdir -p "$1") || exit 1
+own_folder "$1"
+[ -L "$1/.owner" ] && refuse "$1/.owner is a link"
 [ -e "$1/.owner" ] && [ "$(cat "$1/.owner")" != "$2" ] && refuse "another run works in $1"
 printf %s "$2" >"$1/.owner"

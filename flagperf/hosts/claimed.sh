@@ -5,10 +5,15 @@
 #   $2  make: make it where it is not there
 [ -e "$1" ] || [ -L "$1" ] || [ "$2" = make ] || exit 0
 own_folder "$1"
+sample=$1/sample  # ranks make it, also root's of a container. Others may have put one there before the folder was closed
+if [ -e "$sample" ] || [ -L "$sample" ]; then
+    case $(stat -c %u "$sample") in 0 | "$me") ;; *) refuse "$sample belongs to another user" ;; esac
+fi
+mine() { [ -f "$1" ] && [ ! -L "${1%/*}" ] && [ -O "${1%/*}" ]; }
 for file in "$1"/*/.owner; do
-    [ -f "$file" ] && printf '%s\0' "$(cat "$file")" "$file"
+    mine "$file" && printf '%s\0' "$(cat "$file")" "$file"
 done
 for file in "$1"/*/.uncollected; do
-    [ -f "$file" ] && printf 'kept\0%s\0' "$file"
+    mine "$file" && printf 'kept\0%s\0' "$file"
 done
 true

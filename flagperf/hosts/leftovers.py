@@ -95,7 +95,7 @@ async def _in_work_dir(transport: Transport, problem: str, command: Command) -> 
 
 def _require_success(transport: Transport, problem: str, completed: Completed) -> Completed:
     if completed.exit_status != 0:
-        advice = "set cluster.work_dir to a folder whose parents only root and this user may write to"
+        advice = "set cluster.work_dir to a new folder such as /var/tmp/flagperf: flagperf makes it for this user alone"
         raise HostError(transport.host, f"{problem}: {completed.stderr.strip()}", advice=advice)
     return completed
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stands before scripts that work in a folder which other users of the host must not reach into.
-#   own_folder FOLDER    makes it, for this user alone; refuses one that is another's, or that another could swap
+#   own_folder FOLDER    makes a missing one, for this user alone; refuses one that is another's, or that others could
+#                        write to or swap. What is there keeps its rights: a folder like /tmp belongs to all users
 #   guarded PATH         refuses a path below a folder that others could swap
 # The folder belongs to this user and is no link. Every folder and link above it, as named and as resolved, belongs to
 # root or this user, and nobody else may rename in it: not writable by group or others, unless the sticky bit is set.
@@ -36,7 +37,7 @@ own_folder() {
     [ -L "$1" ] && refuse "$1 is a link"
     guarded "$1"
     [ "${own%% *}" = "$me" ] || refuse "$1 belongs to user ${own##* }"
+    case ${own#* } in ?????[!w]??[!w]*) ;; *) refuse "$1 can be written by others, who could put links into it" ;; esac
     real=$(cd -P "$1" && pwd -P)
     [ "$real" = "$1" ] || guarded "$real"
-    case $own in *" drwx------ "*) ;; *) chmod 700 "$1" ;; esac
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -22,7 +24,8 @@ pytestmark = [
 ]
 
 NOBODY = 65534
-ADVICE = "set cluster.work_dir to a folder whose parents only root and this user may write to"
+ADVICE = "set cluster.work_dir to a new folder such as /var/tmp/flagperf: flagperf makes it for this user alone"
+OPEN = "{root}/work can be written by others, who could put links into it"
 
 
 def folder(path: Path, mode: int = 0o755, owner: int = 0) -> Path:
@@ -40,6 +43,13 @@ def link(path: Path, target: Path, owner: int = 0) -> Path:
 
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "made by another user": (lambda root: folder(root / "work", owner=NOBODY), "{root}/work belongs to user nobody"),
+    "as /tmp: open to all, with the sticky bit": (lambda root: folder(root / "work", 0o1777), OPEN),
+    "open to all": (lambda root: folder(root / "work", 0o777), OPEN),
+    "open to a group": (lambda root: folder(root / "work", 0o770), OPEN),
+    "with another user's link in the place of sample data": (
+        lambda root: link(folder(root / "work") / "sample", folder(root / "real"), NOBODY).parent,
+        "{root}/work/sample belongs to another user",
+    ),
     "a link": (lambda root: link(root / "work", folder(root / "real")), "{root}/work is a link"),
     "a link to nothing": (
         lambda root: link(root / "work", root / "real"),
@@ -82,8 +92,12 @@ async def test_a_folder_that_others_reach_into_is_refused(
 ) -> None:
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     work_dir = make(tmp_path)
+    before = {path: path.lstat().st_mode for path in tmp_path.rglob("*")}
+    made = (
+        [] if "sample" in why else [(f"cannot make {work_dir}/run", claim(LocalTransport("node1"), f"{work_dir}/run"))]
+    )
     for problem, attempt in (
-        (f"cannot make {work_dir}/run", claim(LocalTransport("node1"), f"{work_dir}/run")),
+        *made,
         (f"cannot use {work_dir}", remove_dead_folders(LocalTransport("node1"), str(work_dir), make=True)),
         (f"cannot use {work_dir}", looked(work_dir)),
     ):
@@ -91,22 +105,26 @@ async def test_a_folder_that_others_reach_into_is_refused(
             await attempt
         assert str(caught.value) == f"node1: {problem}: {why.format(root=tmp_path)}\n  do:      {ADVICE}"
     assert not (work_dir / "run").exists()
+    assert {path: path.lstat().st_mode for path in before} == before
 
 
-ACCEPTED: dict[str, Callable[[Path], Path]] = {
-    "not there yet": lambda root: root / "a" / "work",
-    "ours, readable by others": lambda root: folder(root / "work", 0o755),
-    "below a folder with the sticky bit": lambda root: folder(root / "open", 0o1777) / "work",
-    "below our link": lambda root: link(root / "ours", folder(root / "real")) / "work",
-    "with a space": lambda root: root / "a b" / "work",
+ACCEPTED: dict[str, tuple[Callable[[Path], Path], int]] = {
+    "not there yet": (lambda root: root / "a" / "work", 0o700),
+    "ours, readable by others": (lambda root: folder(root / "work", 0o755), 0o755),
+    "ours, with files of others": (lambda root: folder(root / "work" / "alice", owner=NOBODY).parent, 0o755),
+    "below a folder with the sticky bit": (lambda root: folder(root / "open", 0o1777) / "work", 0o700),
+    "below our link": (lambda root: link(root / "ours", folder(root / "real")) / "work", 0o700),
+    "with a space": (lambda root: root / "a b" / "work", 0o700),
 }
 
 
-@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED.keys())
-async def test_our_own_folder_is_made_for_us_alone(make: Callable[[Path], Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("make", "mode"), ACCEPTED.values(), ids=ACCEPTED.keys())
+async def test_what_is_there_keeps_its_rights_and_what_is_made_is_for_us_alone(
+    make: Callable[[Path], Path], mode: int, tmp_path: Path
+) -> None:
     work_dir, here = make(tmp_path), LocalTransport("node1")
     await claim(here, f"{work_dir}/run")
-    assert [path.stat().st_mode & 0o777 for path in (work_dir, work_dir / "run")] == [0o700, 0o700]
+    assert [path.stat().st_mode & 0o7777 for path in (work_dir, work_dir / "run")] == [mode, 0o700]
     assert await claimed_folders(here, str(work_dir)) == {f"{work_dir}/run": "this"}
     claims = (await read_facts(here, str(work_dir), work_dir=str(work_dir))).claims
     assert claims is not None
@@ -120,6 +138,31 @@ async def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=f"another run works in {tmp_path}/work/run"):
         await claim(LocalTransport("node1"), f"{tmp_path}/work/run")
     assert (tmp_path / "work" / "run" / ".owner").read_text() == "another launcher"
+
+
+PLANTED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link": (lambda run: link(run, folder(run.parent.parent / "real"), NOBODY), "{run} is a link"),
+    "a folder": (lambda run: folder(run, owner=NOBODY), "{run} belongs to user nobody"),
+    "an owner's file": (
+        lambda run: link(folder(run) / ".owner", run.parent.parent / "target", NOBODY),
+        "{run}/.owner is a link",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plant", "why"), PLANTED.values(), ids=PLANTED.keys())
+async def test_what_others_put_into_a_folder_before_it_was_closed(
+    plant: Callable[[Path], object], why: str, tmp_path: Path
+) -> None:
+    work_dir, here = folder(tmp_path / "work"), LocalTransport("node1")
+    (folder(work_dir / "dead", owner=NOBODY) / ".owner").write_text(f"{socket.gethostname()} boot 1 1")
+    link(work_dir / "linked", work_dir / "dead")
+    plant(work_dir / "run")
+    with pytest.raises(HostError, match=re.escape(why.format(run=work_dir / "run"))):
+        await claim(here, f"{work_dir}/run")
+    assert await claimed_folders(here, str(work_dir)) == {}
+    assert await remove_dead_folders(here, str(work_dir)) == {}
+    assert (work_dir / "dead" / ".owner").exists() and not (tmp_path / "target").exists()
 
 
 async def test_to_look_makes_nothing(tmp_path: Path) -> None:
