@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 PREFIX = "[PerfLog] "
@@ -114,10 +115,12 @@ def _event(text: str) -> Event | None:
 
 
 def fits(event: Event) -> bool:
-    """Whether an event that was read has the types that the protocol gives it."""
+    """Whether an event that was read has the fields and types that the protocol gives it."""
     if event.event not in EVENTS or not isinstance(event.value, dict) or not isinstance(event.file, str):
         return False
     if not all(_is_count(count) for count in (event.lineno, event.time_ms, event.rank)) or event.time_ms > LATEST:
+        return False
+    if any(name not in event.value for name in REQUIRED.get(event.event, ())):
         return False
     fields = FIELDS.get(event.event)
     return fields is None or all(fields.get(name, _is_number)(value) for name, value in event.value.items())
@@ -132,6 +135,41 @@ def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**63))
 
 
+def _is_seconds(value: object) -> bool:
+    """A known time: the launcher computes with it at once."""
+    return value is not None and _is_number(value) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def _is_known_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_epoch(value: object) -> bool:
+    return _is_count(value) and value != 0
+
+
+def _is_list(value: object, *, of: Callable[[object], bool]) -> bool:
+    return isinstance(value, list) and all(map(of, value))
+
+
+def _is_size(value: object) -> bool:
+    """A figure above zero: readers divide by it."""
+    return value is not None and _is_number(value) and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _is_link(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _is_suspect(value: object) -> bool:
+    """An end whose links are slow: names as text, and figures."""
+    if not isinstance(value, dict) or not {"figure", "direction", "rank", "peer", "value", "others"} <= set(value):
+        return False
+    texts, figures = (value["figure"], value["direction"]), (value["value"], value["others"])
+    ranks = [value["rank"], *([] if value["peer"] is None else [value["peer"]])]
+    return all(map(_is_known_text, texts)) and all(map(_is_count, ranks)) and all(map(_is_seconds, figures))
+
+
 def _is_text(value: object) -> bool:
     return value is None or isinstance(value, str)
 
@@ -141,7 +179,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_counts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_count, value))
+    return _is_list(value, of=_is_count)
 
 
 def _is_mapping(value: object) -> bool:
@@ -173,11 +211,22 @@ _STEP: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("step", "epoch", "samples", "global_steps", "num_trained_samples"), _is_count),
     "end_training": _is_switch,
 }
+# Event → fields that it always has. Readers rely on them.
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "CHECKSUMS"), ("step",)),
+    "EPOCH_BEGIN": ("epoch",),
+    "EPOCH_END": ("epoch", "step"),
+    "WAITING": ("collective", "number", "ranks", "seconds"),
+    "FABRIC": ("kind", "group", "ranks", "per_node", "sizes", "seconds", "reason"),
+    "LINKS": ("part", "rounds", "measured", "links", "suspects"),
+    "OPERATOR": ("name", "format", "shapes"),
+}
 # Event → field → check of its type; other fields are figures. The other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "SUBMIT_INFO": {**dict.fromkeys(("vendor", "case", "visible_devices"), _is_text), "config": _is_mapping},
-    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END"), _STEP),
-    "INIT_END": {"resume_notes": _is_texts},
+    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN"), _STEP),
+    "EPOCH_END": {**_STEP, "epoch": _is_epoch},  # readers divide by it
+    "INIT_END": {"rendezvous": _is_seconds, "resume_notes": _is_texts},
     "BUILT": {
         "device_name": _is_text,
         "software": _is_software,
@@ -185,8 +234,24 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "CHECKSUMS": {**_STEP, **dict.fromkeys(("loss", "gradients", "parameters"), _is_text)},
     "HEARTBEAT": {**_STEP, "phase": _is_text},
-    "WAITING": {"collective": _is_text, "number": _is_count, "ranks": _is_counts},
+    "WAITING": {"collective": _is_known_text, "number": _is_count, "ranks": _is_counts, "seconds": _is_seconds},
     "PROBE": {"device": _is_text},
+    "FABRIC": {
+        **dict.fromkeys(("kind", "group", "reason"), _is_known_text),
+        **dict.fromkeys(("ranks", "per_node"), _is_count),
+        **dict.fromkeys(("sizes", "seconds"), partial(_is_list, of=_is_size)),
+    },
+    "LINKS": {
+        "part": _is_known_text,
+        **dict.fromkeys(("rounds", "measured"), _is_count),
+        "links": partial(_is_list, of=_is_link),
+        "suspects": partial(_is_list, of=_is_suspect),
+    },
+    "OPERATOR": {
+        **dict.fromkeys(("name", "format", "reason"), _is_known_text),
+        "shapes": partial(_is_list, of=_is_counts),
+        "seconds": lambda value: value is None or _is_size(value),
+    },
     "PROOF": {
         **dict.fromkeys(("other_network", "device"), _is_text),
         **dict.fromkeys(("differences", "optimizer", "versions"), _is_mapping),

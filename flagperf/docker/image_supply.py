@@ -26,45 +26,51 @@ log = logging.getLogger(__name__)
 
 
 class ImageSupply:
-    """The image of a round, shared by its nodes. Node 0 builds the image, and the other nodes copy it.
+    """The image of a round, shared by the nodes that this launcher runs.
 
-    A build on every host would give images with different times and, later, different package versions.
+    The first node that asks builds the image, and the others copy it. A build on every host would give images with
+    different times and, later, different package versions. No node waits for a node that another launcher runs.
 
     Args:
         work_dir: the cluster's folder on its hosts; a build makes a folder inside.
-        logs: folder of this machine with node 0's logs, for the log of a build.
+        logs: folder of this machine with the first node's logs, for the log of a build.
         say: takes messages about the progress.
     """
 
     def __init__(self, image: Image, work_dir: str, logs: Path, say: Callable[[str], None]) -> None:
         self.image, self.work_dir, self.logs, self.say = image, work_dir, logs, say
-        self._node0: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
+        self._first: asyncio.Future[tuple[DockerHost, list[str]]] | None = None  # of the first node that asks
 
     async def supply(self, docker: DockerHost, rank: int) -> None:
         """Bring the image to a host that lacks it.
 
+        Args:
+            rank: of the host's node, for the log.
+
         Raises:
-            HostError: the image cannot be brought to the host, or it differs from node 0's.
+            HostError: the image cannot be brought to the host, or it differs from the first node's.
         """
+        first_asked, self._first = self._first, self._first or asyncio.get_running_loop().create_future()
         reference, policy = self.image.reference, self.image.policy
         layers = await image_layers(docker, reference)
-        log.debug("%s: image %s is %s", docker.host, reference, "missing" if layers is None else "present")
-        if layers is None and (rank == 0 or policy != "build"):
+        present = "missing" if layers is None else "present"
+        log.debug("%s (node rank %d): image %s is %s", docker.host, rank, reference, present)
+        if layers is None and (first_asked is None or policy != "build"):
             await self._fetch(docker)
             layers = await image_layers(docker, reference)
-        if rank == 0:
+        if first_asked is None:
             if layers is None:
                 raise HostError(docker.host, f"the image that policy {policy} brought is not {reference}")
-            self._node0.set_result((docker, layers))
+            self._first.set_result((docker, layers))
             return
-        node0, expected = await asyncio.shield(self._node0)
+        first, expected = await asyncio.shield(first_asked)
         if layers is None and policy == "build":
-            await self._copy(node0, docker)
+            await self._copy(first, docker)
             layers = await image_layers(docker, reference)
         if layers != expected:
             raise HostError(
                 docker.host,
-                f"{reference} differs from the image of the same name on {node0.host}",
+                f"{reference} differs from the image of the same name on {first.host}",
                 advice=f"remove it there (docker rmi {reference}), so that it is fetched again",
             )
 
@@ -89,15 +95,15 @@ class ImageSupply:
         with Path(self.image.settings.archive).expanduser().open("rb") as archive:
             return client.images.load(archive)
 
-    async def _copy(self, node0: DockerHost, docker: DockerHost) -> None:
-        log.info("%s: image %s: copied from %s", docker.host, self.image.reference, node0.host)
-        source = await node0.call(lambda client: client)
+    async def _copy(self, first: DockerHost, docker: DockerHost) -> None:
+        log.info("%s: image %s: copied from %s", docker.host, self.image.reference, first.host)
+        source = await first.call(lambda client: client)
 
         def copy(client: DockerClient) -> Any:
             stream: Any = source.images.get(self.image.reference).save(named=True)
             return client.images.load(stream)  # takes an iterator, too, although its declared type is bytes
 
-        await self._ask(docker, f"copied from {node0.host}", copy)
+        await self._ask(docker, f"copied from {first.host}", copy)
 
     async def _ask(self, docker: DockerHost, participle: str, work: Callable[[DockerClient], Any]) -> None:
         from docker.errors import DockerException

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from flagperf.docker import discard
-from flagperf.docker.daemon import DockerHost
+from flagperf.docker.daemon import DaemonError, DockerHost
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.transport import Process, Transport, negative_signal
@@ -21,6 +21,7 @@ from flagperf.plan.values import Container
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.errors import APIError
 
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
@@ -54,23 +55,31 @@ class DockerProcess(Process):
 
     @override
     async def stop(self) -> None:
+        from docker.errors import APIError
+
         if not self._ended.done():
             try:
                 await self._docker.call(self._stop)
-            except HostError:
+            except (HostError, APIError):
                 await self._keeper.stop()
                 self._ended.cancel()
         await asyncio.wait({self._ended})
 
     @override
     async def reason(self) -> str | None:
-        from docker.errors import NotFound
+        from docker.errors import APIError, NotFound
 
         await self._docker.transport.check_held()
         try:
-            state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
+            return await self._reason()
         except NotFound:
             return REMOVED
+        except APIError as error:
+            raise self._unknown(error) from error
+
+    async def _reason(self) -> str | None:
+        """The reason, by the daemon's words. Raises APIError where the daemon refuses to tell."""
+        state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
         if state["OOMKilled"]:
             limit = f" of {self._options.memory}" if self._options.memory else ""
             return f"out of memory: the container reached its limit{limit}"
@@ -81,13 +90,20 @@ class DockerProcess(Process):
         return state["Error"] or None
 
     async def _wait(self) -> int | None:
-        from docker.errors import NotFound
+        from docker.errors import APIError, NotFound
 
         try:
             answer = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
         except (HostError, NotFound):
             return None
+        except APIError as error:
+            raise self._unknown(error) from error
         return negative_signal(int(answer["StatusCode"]))
+
+    def _unknown(self, error: APIError) -> DaemonError:
+        """The error of a daemon that answers, and does not tell how the container ended."""
+        problem = f"the docker daemon tells nothing about the container: {error.explanation or error}"
+        return DaemonError(self._docker.host, problem, advice="read dockerd's log there")
 
     def _outside_event(self, status: int, client: DockerClient) -> str | None:
         """What another program did to the ended container; None: nothing. Takes a second at most.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,4 +50,7 @@ class MeasuredOperator:
 def operators_of(logs: Iterable[RankLog]) -> tuple[MeasuredOperator, ...]:
     """The operators of a probe, of its first rank."""
     events: Iterable[Any] = next((log.all("OPERATOR") for log in logs if log.rank == 0), ())
-    return tuple(MeasuredOperator(**event.value) for event in events)
+    names = [field.name for field in dataclasses.fields(MeasuredOperator)]
+    return tuple(
+        MeasuredOperator(**{name: event.value[name] for name in names if name in event.value}) for event in events
+    )

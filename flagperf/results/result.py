@@ -183,7 +183,7 @@ def _crowded(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
 def _seed(logs: Iterable[RankLog]) -> int | None:
     """The seed that the ranks read."""
     submitted = (event.value for log in logs for event in log.all("SUBMIT_INFO"))
-    return next((value["config"]["seed"] for value in submitted if "seed" in value.get("config", {})), None)
+    return next((value["config"]["seed"] for value in submitted if "seed" in (value.get("config") or {})), None)
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:

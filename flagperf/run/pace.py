@@ -64,9 +64,9 @@ def step_text(
     parts = [f"step {value['step']}" + (f"/{last}" if last is not None else "")]
     if "epoch" in value:
         parts.append(f"epoch {value['epoch']}")
-    if "loss" in value:
+    if value.get("loss") is not None:
         parts.append(f"loss {value['loss']:.4g}")
-    if "throughput" in value:
+    if value.get("throughput") is not None:
         parts.append(f"{value['throughput']:.1f} {unit}")
     if metric:
         parts.append(metric)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Failure
-from flagperf.errors import HostError
+from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
 from flagperf.run.detection import Detection
-from flagperf.run.diagnose import failed_exit, failure, passed_deadline, phase
+from flagperf.run.diagnose import PortTaken, failed_exit, failure, passed_deadline, phase
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.watch import Watch
@@ -79,7 +79,9 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     try:
         while running and (finished is None or clock.now() - finished < LAST):
             pause = EAGER if local and "first step" not in watch.milestones else CALM
-            _, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            ended, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()  # raises what kept the launcher from seeing the end of the ranks' launcher
             nodes[0].folder.stat()  # ranks would go on to write into a removed folder
             for events in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in events:
@@ -101,6 +103,11 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
         return await _all_lost(error, nodes)
+    except (FlagperfError, PortTaken, OSError):
+        raise
+    except Exception as error:  # also then the nodes are stopped, and the run has a result
+        log.exception("a bug of flagperf while it watched the training")
+        return Failure(f"a bug of flagperf: {type(error).__name__}: {error}", phase=phase(nodes))
     finally:
         for task in ends:
             task.cancel()

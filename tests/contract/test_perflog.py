@@ -21,8 +21,13 @@ from flagperf.config.compose import compose
 from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.perflog import EVENTS, PREFIX, Event, PerfLog, parse
 from flagperf.results.evidence import Evidence
+from flagperf.results.fabric import curves_of, searches_of, slow_lines
+from flagperf.results.operators import operators_of
+from flagperf.results.probe import probed_devices
 from flagperf.results.rank_log import RankLog, read_rank_logs
+from flagperf.results.stragglers import stragglers
 from flagperf.results.verdict import judge
+from flagperf.results.waits import Waits
 from flagperf.run.progress import Progress
 from flagperf.run.times import PhaseTimes
 from flagperf.run.watch import Watch
@@ -124,6 +129,9 @@ NO_EVENTS = {
     "a loss that is text": wrong(value={"step": 1, "loss": "low"}),
     "a metric that is a list": wrong("EVALUATE", {"step": 1, "acc1": [1]}),
     "a rendezvous that is text": wrong("INIT_END", {"rendezvous": "long"}),
+    "a rendezvous that is not known": wrong("INIT_END", {"rendezvous": None}),
+    "an epoch before the first": wrong("EPOCH_END", {"epoch": 0, "step": 1}),
+    "an operator that takes no time": wrong("OPERATOR", {"name": "mm", "format": "fp32", "shapes": [], "seconds": 0}),
     "a note on checkpoints that is no list": wrong("INIT_END", {"resume_notes": "damaged"}),
     "a time that is text": wrong(time_ms="now"),
     "a time that no calendar has": wrong(time_ms=10**18),
@@ -173,6 +181,68 @@ JSON = st.recursive(
 )
 RUN = compose([])
 NAMES = st.sampled_from(("step", "epoch", "loss", "ranks", "rank", "config", "stop_reason", "rendezvous", "acc1"))
+SUSPECT = {"figure": "bandwidth", "direction": "both", "rank": 0, "peer": 1, "value": 1.0, "others": 9.0}
+LINK = {"source": 0, "target": 1, "bandwidth": 1e9, "latency": 1e-6}
+WHOLE_VALUES: dict[str, dict[str, Any]] = {
+    "SUBMIT_INFO": {"vendor": "cpu", "case": "resnet50", "visible_devices": "0", "config": {"seed": 1}},
+    "BUILT": {"device_name": "a CPU", "software": {"modules": {}}, "network": {}, "optimizer": {}, "schedule": {}},
+    "INIT_EVALUATION": {"acc1": 0.1, "time": 1.0},
+    "INIT_END": {"rendezvous": 0.5, "resume_notes": ["damaged"]},
+    "EPOCH_BEGIN": {"epoch": 1},
+    "STEP_BEGIN": {"step": 5},
+    "STEP_END": {"step": 5, "epoch": 1, "loss": 0.5, "throughput": 9.0, "step_time": 1.0, "own_time": 1.0}
+    | {"data_wait": 0.1, "communication_wait": 0.1, "end_training": True},
+    "CHECKSUMS": {"step": 5, "loss": "a", "gradients": "b", "parameters": "c"},
+    "EVALUATE": {"step": 5, "samples": 9, "acc1": 0.5, "time": 1.0},
+    "EPOCH_END": {"epoch": 1, "step": 5},
+    "HEARTBEAT": {"phase": "evaluate", "step": 5},
+    "WAITING": {"collective": "ALLREDUCE", "number": 1, "ranks": [0, 1], "seconds": 5.0},
+    "PROBE": {"device": "a CPU", "fp32": 1e9},
+    "FABRIC": {"kind": "all_reduce", "group": "node", "ranks": 2, "per_node": 2, "reason": ""}
+    | {"sizes": [8, 32], "seconds": [0.1, 0.2]},
+    "LINKS": {"part": "node", "rounds": 1, "measured": 2, "links": [LINK], "suspects": [SUSPECT]},
+    "OPERATOR": {"name": "mm", "format": "fp32", "shapes": [[2, 2]], "first": 1.0, "seconds": 0.5, "operations": 8}
+    | {"bytes": 48, "error": 0.0, "reason": ""},
+    "FINISHED": {"stop_reason": "max_steps", "global_steps": 5, "peak_memory": 1.0, "ranks": [{"rank": 0}]},
+}
+INSTEAD = {"missing": ..., "null": None, "0": 0, "NaN": math.nan, "infinite": math.inf, "text": "x", "a list": []}
+
+
+@pytest.mark.parametrize("name", WHOLE_VALUES)
+@pytest.mark.parametrize("instead", INSTEAD.values(), ids=INSTEAD.keys())
+def test_an_event_without_a_field_is_refused_or_harmless(name: str, instead: object) -> None:
+    """Code of a rank may print anything. An event that is read must not end the launcher or the report."""
+    value = WHOLE_VALUES[name]
+    assert parse(Event(name, value).line()) is not None
+    for field in value:
+        changed = {key: old if key != field else instead for key, old in value.items()}
+        said = {key: given for key, given in changed.items() if given is not ...}
+        if (found := parse(Event(name, said).line())) is not None:
+            use(found)
+
+
+def use(event: Event) -> None:
+    """All that the launcher and the report make of an event."""
+    watch = Watch([0, 1], Deadlines(1, 1, 1, 1, 1), 0.0)
+    watch.observe(event.rank, event, 1.0)
+    phases, waits = PhaseTimes(), Waits()
+    phases.observe(event)
+    terminal = Console(file=io.StringIO())
+    with Progress(RUN, terminal) as progress:
+        progress.event(event)
+        progress.event(event)
+    if event.event == "WAITING":
+        list(waits.observe(0, event.value, 1.0))
+        list(waits.observe(0, event.value, 2.0))
+    (log,) = logs = (RankLog(0, "node", 0, (event,)),)
+    judge(Evidence("finished", 1, logs))
+    stragglers(((rank, entry.value) for rank in (0, 1) for entry in log.all("STEP_END")), 2, 0)
+    [curve.line for curve in curves_of(logs)]
+    slow_lines(searches_of(logs), ["node"], 2)
+    [(operator.rate, operator.share({"fp32": 1.0}, 1.0)) for operator in operators_of(logs)]
+    probed_devices(logs)
+
+
 METADATA = st.fixed_dictionaries(dict.fromkeys(("file", "lineno", "time_ms", "rank"), JSON | st.integers(0, 9)))
 
 
@@ -183,14 +253,7 @@ def test_what_is_read_fits_the_protocol(event: object, value: object, metadata: 
     if found is None:
         return
     assert parse(found.line()) is not None
-    watch = Watch([0, 1], Deadlines(1, 1, 1, 1, 1), 0.0)
-    watch.observe(found.rank, found, 1.0)
-    PhaseTimes().observe(found)
-    terminal = Console(file=io.StringIO())
-    with Progress(RUN, terminal) as progress:
-        progress.event(found)
-        progress.event(found)
-    judge(Evidence("finished", 1, (RankLog(0, "node", 0, (found,)),)))
+    use(found)
 
 
 def test_event_behind_other_output() -> None:

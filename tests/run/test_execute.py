@@ -114,6 +114,20 @@ def resident(path: Path) -> int:
     return int(done.stdout)
 
 
+async def test_a_wait_that_fails_is_the_failure_of_the_round(
+    workload: JobConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of no known kind, such as an answer of docker that no code expects, is no good end."""
+
+    async def wait(_: object) -> None:
+        raise RuntimeError("ttrpc: closed")
+
+    monkeypatch.setattr(NodeRun, "wait", wait)
+    outcome = await run_round(workload, create(workload))
+    failure = Failure("a bug of flagperf: RuntimeError: ttrpc: closed", phase="start")
+    assert (outcome.status, outcome.failure) == ("failed", failure)
+
+
 async def test_rounds_lie_beside_each_other(workload: JobConfig) -> None:
     folder = create(workload)
     await run_round(workload, folder, 1)
