@@ -58,7 +58,6 @@ def main(options: argparse.Namespace) -> int:
     source = scheduler(source_name(summaries[0].config["cluster"]))
     summaries = tuple(source.with_final_states(folder, summaries))
     Terminal().print_table(report.terminal_table(summaries))
-    report.write_summaries(folder, summaries)
-    for path in report.write(folder, summaries):
+    for path in report.write_again(folder, summaries):
         print(path)
     return code

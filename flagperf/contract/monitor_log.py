@@ -1,11 +1,14 @@
 """FlagPerf's monitor logs, line by line.
 
-    cpu_monitor.log, mem_monitor.log     2025-01-31-14:05:09<TAB>fraction
-    pwr_monitor.log                      2025-01-31-14:05:09<TAB>watts[<TAB>joules counted]
-    host_monitor.log                     2025-01-31-14:05:09<TAB>3.2load 0.4faults/s 0errors/s 1retransmits/s 2400MHz
-    <vendor>_monitor.log                 2025-01-31-14:05:09
+    cpu_monitor.log, mem_monitor.log     <time><TAB>fraction
+    pwr_monitor.log                      <time><TAB>watts[<TAB>joules counted]
+    host_monitor.log                     <time><TAB>3.2load 0.4faults/s 0errors/s 1retransmits/s 2400MHz
+    <vendor>_monitor.log                 <time>
                                          31C 57W 15MiB 40536MiB 0%[ joules countedJ][ clockMHz][ flagsthrottle]
                                          … one line a device, then an empty line
+
+<time> is 2025-01-31-14:05:09+0100: FlagPerf's local time, and its offset from UTC. FlagPerf and older versions wrote no
+offset. Then the ranks' logs beside the log reveal it, for their times are in UTC.
 
 An unknown figure is N/A. Each other figure is as the tool printed it, also an impossible one: readers of a log leave
 impossible figures out. A monitor that has no figures says once `<time><TAB>not available: <why>`.
@@ -17,13 +20,21 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.log_lines import LONGEST, Lines
+from flagperf.contract.perflog import parse
+
 SUFFIX = "_monitor.log"
 NOT_AVAILABLE = "not available: "
-STAMP = "%Y-%m-%d-%H:%M:%S"  # local time of the launcher
+STAMP = "%Y-%m-%d-%H:%M:%S"  # time of the node's clock, in the launcher's time zone
+OFFSET = "%z"  # of that time zone from UTC, follows STAMP
+QUARTER = 900  # seconds; time zones differ by whole quarters of an hour
+DAY = 86400
+_WITHOUT_OFFSET = re.compile(r"^\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d(?=\s|$)", re.MULTILINE | re.ASCII)
+_RANK_LOG = re.compile(r"rank(\d+)\.out\.log")
 UNKNOWN = "N/A"
 
 
@@ -111,17 +122,19 @@ class Device:
 DEVICE_FIGURES: dict[str, Figure] = {entry.name: entry.metadata["figure"] for entry in fields(Device)}
 
 
-def stamp(time: float) -> str:
-    """The time of a sample, given in seconds since the epoch."""
-    return datetime.fromtimestamp(time).strftime(STAMP)
+def stamp(seconds: float) -> str:
+    """The time of a sample, given in seconds since the epoch, with the offset of the local time zone."""
+    return datetime.fromtimestamp(seconds, timezone.utc).astimezone().strftime(STAMP + OFFSET)
 
 
 def parse_stamp(text: str) -> float | None:
-    """Read back what `stamp` wrote; None for any other text."""
-    try:
-        return datetime.strptime(text, STAMP).timestamp()
-    except ValueError:
-        return None
+    """Read back what `stamp` wrote; None for any other text. A time without an offset is in the local time zone."""
+    for form in (STAMP + OFFSET, STAMP):
+        try:
+            return datetime.strptime(text, form).timestamp()
+        except (ValueError, OverflowError):
+            continue
+    return None
 
 
 def parse_line(line: str) -> Device | None:
@@ -190,6 +203,46 @@ def host_samples(text: str) -> Iterator[tuple[float, dict[str, float]]]:
 
 
 def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name of the monitor, and text, of each log in a node's folder."""
-    for log in filter(Path.is_file, sorted(folder.glob(f"*{SUFFIX}"))):
-        yield log.name.removesuffix(SUFFIX), log.read_text(encoding="utf-8", errors="replace")
+    """Name of the monitor, and text, of each log in a node's folder. Each time in a text has its offset from UTC."""
+    for log in sorted(folder.glob(f"*{SUFFIX}")):
+        if text := monitor_log(folder, log.name[: -len(SUFFIX)]):
+            yield log.name[: -len(SUFFIX)], text
+
+
+def monitor_log(folder: Path, name: str) -> str:
+    """The text of a monitor's log in a node's folder, as `monitor_logs` yields it; empty where there is no log."""
+    path = folder / (name + SUFFIX)
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if (first := _WITHOUT_OFFSET.search(text)) and (offset := _offset(first[0], folder)):
+        return _WITHOUT_OFFSET.sub(lambda stamp: stamp[0] + offset, text)
+    return text
+
+
+def _offset(first: str, folder: Path) -> str:
+    """The offset from UTC of the times in a log without offsets, as `stamp` writes it; empty where nothing reveals it.
+
+    Args:
+        first: the first time of the log. The monitors start shortly before the ranks of their node.
+        folder: of the node; has the logs of its ranks.
+    """
+    local, began = parse_stamp(f"{first}+0000"), _first_event(folder)
+    if local is None or began is None:
+        return ""
+    ahead = round((local - began) / QUARTER) * QUARTER
+    if abs(ahead) >= DAY:
+        return ""
+    hours, minutes = divmod(abs(ahead) // 60, 60)
+    return f"{'-' if ahead < 0 else '+'}{hours:02}{minutes:02}"
+
+
+def _first_event(folder: Path) -> float | None:
+    """The time of the first event of a node's first rank, by the node's clock; None where no rank logged one."""
+    numbered = {int(match[1]): path for path in folder.glob("rank*") if (match := _RANK_LOG.fullmatch(path.name))}
+    for _, path in sorted(numbered.items()):
+        lines = Lines()
+        with path.open("rb") as file:
+            for piece in iter(lambda: file.read(LONGEST), b""):
+                for line in lines.feed(piece):
+                    if (event := parse(line.decode(errors="replace"))) is not None:
+                        return event.time_ms / 1000
+    return None

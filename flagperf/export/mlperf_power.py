@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.contract.monitor_log import node_samples, parse_stamp
+from flagperf.contract.monitor_log import SUFFIX, monitor_log, node_samples, parse_stamp
 from flagperf.contract.records import Summary
 from flagperf.contract.sys_info import clock_offset
 from flagperf.errors import ConfigError
@@ -111,9 +111,8 @@ def _readings(host: str, node: Path, first: Path, meter: Path | None) -> tuple[P
     """The readings of a node, in the order of their times, by the clock of the first node; and their file."""
     if meter is not None:
         return meter, sorted(_of_meter(meter))
-    path = node / "pwr_monitor.log"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    samples = list(node_samples(text))
+    path = node / f"pwr{SUFFIX}"
+    samples = list(node_samples(monitor_log(node, "pwr")))
     if not samples or len(samples[-1][1]) > 1:  # a counter: RAPL
         raise ConfigError(
             f"no meter measured the whole node {host}",
@@ -143,7 +142,7 @@ def _of_meter(meter: Path) -> Iterator[Reading]:
                     "no reading",
                     where=f"{meter}:{number}",
                     given=line[:80],
-                    allowed="TIME,WATTS; TIME is ISO 8601, seconds since the epoch, or a stamp of pwr_monitor.log",
+                    allowed="TIME,WATTS; TIME is ISO 8601, seconds since the epoch, or a time of pwr_monitor.log",
                 ) from None
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from flagperf.contract.components import make_writer
 from flagperf.contract.records import Summary
-from flagperf.errors import FlagperfError
+from flagperf.errors import ConfigError, FlagperfError
 from flagperf.results import summary
+from flagperf.results.lost import lost
 
 log = logging.getLogger(__name__)
 
 KEY = "reports"
+SHOWN = 3  # a warning names so many figures
 # conf/config.yaml lists the same; this is for configurations of older runs, which lack the key.
 BUILT_IN = (
     {"_target_": "flagperf.report.markdown.MarkdownReport"},
@@ -43,11 +45,30 @@ def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
     return paths
 
 
-def write_summaries(run_dir: Path, summaries: Iterable[Summary]) -> None:
-    """Write summary.json of each job that has ended, so that readers of summaries see the same as the report."""
+def write_again(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
+    """Write summary.json of each job that has ended, and the files of the report; return the paths of these files.
+
+    Readers of summaries see the same as the report. Where a file knows figures that the logs do not tell any longer,
+    it stays, and a warning names them.
+    """
+    lost_of = {job.name: lost(before, job) for job in summaries if (before := _earlier(run_dir / job.name))}
     for job in summaries:
-        if summary.verdict(job) != "RUNNING":
+        if summary.verdict(job) != "RUNNING" and not lost_of.get(job.name):
             summary.write(job, run_dir / job.name)
+    gone = [f"{name}: {figures}" for name, of_job in lost_of.items() for figures in of_job]
+    if not gone:
+        return write(run_dir, summaries)
+    more = f", and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+    log.warning("the report stays as it is, for these figures would be lost: %s%s", "; ".join(gone[:SHOWN]), more)
+    return []
+
+
+def _earlier(job: Path) -> Summary | None:
+    """The summary in a job's folder; None where there is none that can be read."""
+    try:
+        return summary.read(job)
+    except ConfigError:
+        return None
 
 
 def make_writers(config: Mapping[str, Any]) -> list[Writer]:

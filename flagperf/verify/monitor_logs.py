@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+STAMP = "%Y-%m-%d-%H:%M:%S"  # then the offset from UTC, except in older logs
 QUARTER = 900.0  # seconds; time zones differ by whole quarters of an hour
 LARGEST = {"cpu": 1.0, "mem": 1.0, "pwr": 100_000.0}  # of a whole node; a value below 0 or above this is ignored
 DEVICE = (  # the words of a line: figure, unit in the log, smallest and largest value
@@ -32,23 +34,40 @@ def samples(log: Path, began: float) -> list[Sample]:
     """All samples of a log, with times in UTC.
 
     Args:
-        began: time of the first event of the node's first rank, by the node's clock. The log has local times. `began`
-            and the first sample reveal the time zone.
+        began: time of the first event of the node's first rank, by the node's clock. Older logs have local times
+            without an offset. `began` and the first time reveal the time zone.
     """
     text, name = log.read_text(encoding="utf-8", errors="replace"), log.name.removesuffix("_monitor.log")
-    local = _node_samples(text, LARGEST[name]) if name in LARGEST else _device_samples(text)
-    if not local:
-        return []
-    zone = round((local[0].seconds - began) / QUARTER) * QUARTER
-    return [Sample(sample.seconds - zone, sample.devices) for sample in local]
+    clock = _Clock(began)
+    return _node_samples(text, clock, LARGEST[name]) if name in LARGEST else _device_samples(text, clock)
 
 
-def _node_samples(text: str, largest: float) -> list[Sample]:
+@dataclass
+class _Clock:
+    """Reads the times of a log."""
+
+    began: float  # of the node's first rank
+    zone: float | None = None  # seconds, for times without an offset
+
+    def seconds(self, stamp: str) -> float | None:
+        """Seconds since the epoch; None where this is no time."""
+        with contextlib.suppress(ValueError):
+            return datetime.strptime(stamp, f"{STAMP}%z").timestamp()
+        try:
+            local = datetime.strptime(stamp, STAMP).replace(tzinfo=timezone.utc).timestamp()
+        except ValueError:
+            return None
+        if self.zone is None:
+            self.zone = round((local - self.began) / QUARTER) * QUARTER
+        return local - self.zone
+
+
+def _node_samples(text: str, clock: _Clock, largest: float) -> list[Sample]:
     """Read a log of cpu, mem or pwr. Its lines are `<time><TAB>value[<TAB>counter]`."""
     parsed = []
     for line in text.splitlines():
         stamp, *words = line.split("\t")
-        seconds = _seconds(stamp)
+        seconds = clock.seconds(stamp)
         try:
             values = [float(word) for word in words]
         except ValueError:
@@ -58,13 +77,13 @@ def _node_samples(text: str, largest: float) -> list[Sample]:
     return parsed
 
 
-def _device_samples(text: str) -> list[Sample]:
+def _device_samples(text: str, clock: _Clock) -> list[Sample]:
     """Read a vendor's log: one block for each sample, one line for each device. Incomplete blocks are left out."""
     blocks = []
     for block in text.split("\n\n"):
         stamp, _, lines = block.strip().partition("\n")
         devices = [device for line in lines.splitlines() if (device := _device(line)) is not None]
-        if (seconds := _seconds(stamp)) is not None and devices:
+        if (seconds := clock.seconds(stamp)) is not None and devices:
             blocks.append(Sample(seconds, tuple(devices)))
     most = max((len(block.devices) for block in blocks), default=0)
     return [block for block in blocks if len(block.devices) == most]
@@ -88,11 +107,3 @@ def _device(line: str) -> dict[str, float] | None:
     if device.get("memory_used", 0.0) > device.get("memory_total", math.inf):
         del device["memory_used"]
     return device
-
-
-def _seconds(stamp: str) -> float | None:
-    """Seconds of a local time, read as UTC."""
-    try:
-        return datetime.strptime(stamp, "%Y-%m-%d-%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
-    except ValueError:
-        return None

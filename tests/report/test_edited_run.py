@@ -74,7 +74,7 @@ def finished_run(folder: Path) -> Path:
     run = recorded_run(folder)
     for number in (1, 2):
         recorded(number, status="finished", verdict="VALID", reasons=[])(run / JOB)
-    report.write_summaries(run, report.read_run(run))
+    report.write_again(run, report.read_run(run))
     return run
 
 
@@ -189,3 +189,42 @@ def test_list_shows_the_verdict_of_the_report(tmp_path: Path) -> None:
     assert run_command(["report", str(run)]) == 0
     after = [job.verdict for job in listed(tmp_path)]
     assert (before, after, summary.verdict(summary.read(run / JOB))) == (["VALID"], ["INVALID"], "INVALID")
+
+
+CPU = "round1/*/cpu_monitor.log"
+LOST: dict[str, tuple[Edit, str]] = {  # what is gone → what the warning says after the name of the job
+    "the log of a monitor": (
+        lambda job: [path.unlink() for path in job.glob(CPU)],
+        "round1: cpu of {} (there is no log of it)",
+    ),
+    "the figures in it": (
+        lambda job: [path.write_text("garbage\n") for path in job.glob(CPU)],
+        "round1: cpu of {} (there is no log of it)",
+    ),
+    "the time of the training": (
+        lambda job: [path.write_text(re.sub(r"(?m)^\d{4}", "1999", path.read_text())) for path in job.glob(CPU)],
+        "round1: cpu of {} (no sample lies in the training, the nearest is ",
+    ),
+    "the logs of the ranks": (
+        lambda job: [path.unlink() for path in job.glob("round1/*/rank*.out.log")],
+        "round1: the figures of its ranks (their logs are not there)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "told"), LOST.values(), ids=LOST)
+def test_a_report_loses_no_figures(
+    tmp_path: Path, edit: Edit, told: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that knows more than the logs stays, and the command names what the logs do not tell."""
+    run = finished_run(tmp_path)
+    assert run_command(["report", str(run)]) == 0
+    files = [run / "report.md", run / "report.html", run / JOB / "summary.json"]
+    before = [path.read_bytes() for path in files]
+    (node,) = (path.name for path in (run / JOB / "round1").glob("*_noderank0"))
+    edit(run / JOB)
+    capsys.readouterr()
+    assert run_command(["report", str(run)]) == 0
+    warning = f"the report stays as it is, for these figures would be lost: {JOB}: {told.format(node)}"
+    assert any(record.message.startswith(warning) for record in caplog.records), caplog.text
+    assert ([path.read_bytes() for path in files], str(run / "report.md") in capsys.readouterr().out) == (before, False)

@@ -14,6 +14,7 @@ from recorded import recorded_run
 
 from flagperf.contract.monitor_log import Device, stamp
 from flagperf.contract.perflog import Event
+from flagperf.contract.records import Result
 from flagperf.results import result
 from flagperf.verify import Row, check
 from flagperf.verify.logs import Event as LoggedEvent
@@ -248,10 +249,14 @@ def write_monitors(round_folder: Path) -> None:
         (node / "sys_info.log").write_text("clock_offset: +0.000\n")
 
 
+@pytest.mark.parametrize("older", [False, True], ids=["with offset", "older"])
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
-def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
-    """The ranks' clocks reveal the time zone of the monitor logs, whatever time zone the launcher has."""
+def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, older: bool) -> None:
+    """A log without offsets is read by the clocks of the ranks. So all readers see the same in any time zone."""
     import time
+
+    def judged() -> Result:
+        return result.result_of_logs(CONFIG, (), 1, folder, result.Ending("finished"))
 
     monkeypatch.setenv("TZ", zone)
     time.tzset()
@@ -263,7 +268,16 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
             log.write_text(log.read_text() + Event("FINISHED", values, time_ms=1_021_000).line() + "\n")
         write_monitors(folder)
         (tmp_path / "job" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
-        result.write(result.result_of_logs(CONFIG, (), 1, folder, result.Ending("finished")), folder)
+        there = judged()
+        result.write(there, folder)
+        for log in folder.glob("*/*_monitor.log"):
+            text, stamps = re.subn(r"(?m)^(\d+-\d+-\d+-\d+:\d+:\d+)[-+]\d{4}", r"\1", log.read_text())
+            assert stamps >= 6
+            if older:
+                log.write_text(text)
+        monkeypatch.setenv("TZ", "America/Los_Angeles")
+        time.tzset()
+        assert judged() == there
     finally:
         monkeypatch.undo()
         time.tzset()

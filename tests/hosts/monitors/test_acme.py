@@ -49,7 +49,7 @@ def test_its_tool_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     asyncio.run(main())
     log = (tmp_path / "acme_monitor.log").read_text()
-    assert re.fullmatch(rf"(\d{{4}}-\d\d-\d\d-\d\d:\d\d:\d\d\n{DEVICE}{DEVICE}\n)+", log)
+    assert re.fullmatch(rf"(\d{{4}}-\d\d-\d\d-\d\d:\d\d:\d\d[+-]\d{{4}}\n{DEVICE}{DEVICE}\n)+", log)
     figures = summarize(tmp_path, began - 1, time.time(), devices=(0,))["acme"]
     assert (figures["devices"], figures["memory_total"]["mean"]) == (1, 16384)
     assert 20 <= figures["power"]["mean"] <= 70

@@ -19,7 +19,7 @@ from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import Recorder, ask_once, monitors, running
 from flagperf.plan.values import NodePlan
 
-STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
+STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[+-]\d{4}"
 PARSE = r"^(?P<temperature>\S+)C \s (?P<power>\S+)W"
 
 
