@@ -153,6 +153,14 @@ def has_finished(log: str) -> bool:
     return any(event.event == "FINISHED" for line in log.splitlines() if (event := parse(line)))
 
 
+def before_the_launcher(launcher_log: str, failures: Failures) -> str:
+    """What the ranks of a node printed before they had logs: all up to the launcher's first report of an end."""
+    reports = [
+        match.start() for pattern in failures.exits for match in re.finditer(pattern, launcher_log, re.MULTILINE)
+    ]
+    return launcher_log[: launcher_log.rfind("\n", 0, min(reports)) + 1] if reports else ""
+
+
 def last_lines(log: str) -> tuple[str, ...]:
     """The end of a log, without PerfLog lines and empty ones."""
     lines = [line.rstrip() for line in log.splitlines() if line.strip() and PREFIX not in line]

@@ -17,6 +17,7 @@ from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.run.blame import (
     RankExit,
+    before_the_launcher,
     behind,
     cause,
     early_exits,
@@ -81,7 +82,8 @@ async def failed_exit(nodes: Sequence[NodeRun], *, final: bool = True) -> Failur
 async def _rank_ended(
     node: NodeRun, exit_: RankExit, reason: str | None, log: str, reports: Mapping[NodeRun, str]
 ) -> Failure:
-    """The failure of a rank. The runtime or the kernel gives the reason, else the rank's log."""
+    """The failure of a rank. The runtime or the kernel gives the reason, else what the rank printed."""
+    log = log or before_the_launcher(reports[node], _patterns(node))
     status, lines = exit_.exit_status, last_lines(log or reports[node])
     if status == ConfigError.exit_code and (refusal := refused(log)):
         problem, details = refusal

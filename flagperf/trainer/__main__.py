@@ -32,6 +32,7 @@ def main() -> NoReturn:
     began = time.perf_counter()
     rank = int(os.environ.get("RANK", "0"))
     redirect_output(rank)
+    multiprocessing.set_start_method("fork", force=True)  # of processes that load data; Python 3.14 has another default
     try:
         config = read_config(sys.argv[1:])
         logging.basicConfig(level=config["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s")

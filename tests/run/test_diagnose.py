@@ -31,6 +31,7 @@ pytestmark = pytest.mark.asyncio
 
 TWO = Cluster("two", "this machine twice", (Node("left", "127.0.0.1", local=True), Node("right", "::1", local=True)))
 KILLED, FAILED = NOTICE.format(status=-9, rank=0), NOTICE.format(status=1, rank=0)
+SECOND = BLOCK.format(index=0, rank=1, local=0, status=1, signal="")
 TAKEN = "torch.distributed.DistNetworkError: EADDRINUSE\n"
 
 
@@ -92,6 +93,21 @@ ALL_FOLLOWED = Failure(
             (1, 1),
             Failure("signal SIGKILL", "right", 1, 1, "start", signal="SIGKILL", last_lines=("step 3",)),
             id="a rank",
+        ),
+        pytest.param(
+            ("", f"  File uncached.py\nImportError: no sysconfig\n{FAILED}{report(SECOND)}"),
+            ("step 3", ""),
+            (0, 1),
+            Failure(
+                "ImportError: no sysconfig (exit code 1)",
+                "right",
+                1,
+                1,
+                "start",
+                1,
+                last_lines=("  File uncached.py", "ImportError: no sysconfig"),
+            ),
+            id="a rank that ended before it had a log: what it printed, not the launcher's report",
         ),
         pytest.param((FAILED, FAILED), (CLOSED, CLOSED), (1, 1), ALL_FOLLOWED, id="ranks that followed another"),
         pytest.param(

@@ -29,6 +29,9 @@ from types import CodeType
 
 PACKAGES = ("site-packages", "dist-packages")  # names of folders that installers write to
 OURS = "flagperf"  # lies among them, with the cases in it
+# Of Python's own. Asked for here, once: sysconfig imports modules while it answers. Below `finder` it would be asked
+# again before it has the answer.
+LIBRARIES = frozenset(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 
 
 class Uncached(SourceFileLoader):
@@ -67,8 +70,7 @@ def is_installed(folder: Path) -> bool:
     for index, part in enumerate(folder.parts):
         if part in PACKAGES:
             return folder.parts[index + 1 : index + 2] != (OURS,)
-    libraries = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib")}
-    return any(folder == library or library in folder.parents for library in libraries)
+    return not LIBRARIES.isdisjoint((folder, *folder.parents))
 
 
 def install() -> None:

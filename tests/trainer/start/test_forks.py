@@ -63,12 +63,14 @@ class Resting(toy.Points):
 
 
 def test_a_rank_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    """Also where Python starts processes in another way than by forks, as Python 3.14 does."""
+    (tmp_path / "sitecustomize.py").write_text("import multiprocessing\nmultiprocessing.set_start_method('spawn')\n")
     data = {"_target_": "test_forks.Resting", "folder": str(tmp_path)}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(toy.config(train_data=data, num_workers=2)), encoding="utf-8")
     environment = os.environ | {
         "FLAGPERF_LOG_DIR": str(tmp_path),
-        "PYTHONPATH": f"{Path(toy.__file__).parent}:{Path(__file__).parent}",
+        "PYTHONPATH": f"{tmp_path}:{Path(toy.__file__).parent}:{Path(__file__).parent}",
     }
     rank = psutil.Popen([sys.executable, "-m", "flagperf.trainer", str(path)], env=environment)
     try:
