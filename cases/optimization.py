@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LinearLR, LRScheduler, MultiStepLR
 
 from cases.schedules import decay_from_start
+from flagperf.trainer.pytorch.case_classes import class_name
 
 
 def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_ratio: float) -> LambdaLR:
@@ -125,12 +126,13 @@ def decay_except(network: nn.Module, patterns: Sequence[str]) -> list[dict[str, 
     """Two parameter groups: weight decay acts on all but the parameters that match a pattern.
 
     Patterns are those of a shell, of "<class of the module>.<name of the parameter in it>": `BatchNorm2d.*`, `*.bias`.
+    The class is that of the case's network, also where a run has replaced it.
     """
     decayed: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
         module, _, parameter_name = name.rpartition(".")
-        path = f"{type(network.get_submodule(module)).__name__}.{parameter_name}"
+        path = f"{class_name(network, module)}.{parameter_name}"
         (others if any(fnmatchcase(path, pattern) for pattern in patterns) else decayed).append(parameter)
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

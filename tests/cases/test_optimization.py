@@ -5,10 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed.fsdp  # once, before the ranks fork
+import toy
 from timm.scheduler import CosineLRScheduler
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
@@ -23,6 +26,8 @@ from cases.optimization import (
 )
 from flagperf.config.compose import compose
 from flagperf.contract.components import component
+from flagperf.trainer.pytorch.case_classes import note_classes
+from flagperf.trainer.pytorch.parts import build_parts
 
 
 def original_lr(step: int, lr: float, steps: int, warmup: float, decay_ratio: float) -> float:
@@ -57,6 +62,47 @@ def test_decay_except() -> None:
         id(network[1].bias),
     ]
     assert others["weight_decay"] == 0.0
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.LayerNorm(4), nn.Linear(4, 2))
+
+
+class FusedNorm(nn.LayerNorm):
+    """A vendor's own."""
+
+
+def with_fused_norm(network: Any) -> nn.Module:
+    """A vendor's hook."""
+    network[2] = FusedNorm(4)
+    return network  # type: ignore[no-any-return]
+
+
+def undecayed(network: nn.Module) -> list[str]:
+    """The names of the parameters without weight decay."""
+    others = {id(parameter) for parameter in decay_except(network, ["LayerNorm.*", "BatchNorm1d.*"])[1]["params"]}
+    return [name for name, parameter in network.named_parameters() if id(parameter) in others]
+
+
+def undecayed_of_runs(_: Path) -> list[list[str]]:
+    """Those of networks whose modules a run gave other classes: divided one by one, and a vendor's."""
+    division = {"_target_": "flagperf.trainer.pytorch.parallel.Sharded", "mesh": {"dp_replicate": 1, "dp_shard": 1}}
+    division["blocks"] = ["Linear", "LayerNorm", "BatchNorm1d"]
+    hook = {"extension": {"network_hook": "test_optimization.with_fused_norm"}}
+    given = {"network": {"_target_": "test_optimization.normed"}, "nproc": 1}
+    vendor = {**toy.config()["vendor"], **hook}
+    divided = build_parts(toy.config(**given, parallel=division)).network
+    hooked = build_parts(toy.config(**given, vendor=vendor)).network
+    assert type(divided[2]).__name__ == "FSDPLayerNorm"  # type: ignore[index]
+    assert type(hooked[2]) is FusedNorm  # type: ignore[index]
+    return [undecayed(divided), undecayed(hooked)]
+
+
+def test_groups_do_not_depend_on_how_a_run_computes(tmp_path: Path) -> None:
+    norms = ["1.weight", "1.bias", "2.weight", "2.bias"]
+    assert undecayed(normed()) == norms
+    assert undecayed(nn.SyncBatchNorm.convert_sync_batchnorm(note_classes(normed()))) == norms  # type: ignore[no-untyped-call]
+    assert toy.fork_ranks(undecayed_of_runs, tmp_path, ranks=1) == [[norms, norms]]
 
 
 def rates(schedule: LRScheduler, intervals: int) -> list[float]:

@@ -19,6 +19,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.weights import check_fit, read_weights
 from flagperf.trainer.pytorch.adapter import adapted, base_state
 from flagperf.trainer.pytorch.by_version import in_place, kept_products, moving_average, safe_to_load
+from flagperf.trainer.pytorch.case_classes import note_classes
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
 from flagperf.trainer.pytorch.hugging_face.read import published_weights
@@ -73,9 +74,9 @@ def divides_before_filling(config: Mapping[str, Any], settings: Settings) -> boo
 def _made(config: Mapping[str, Any], settings: Settings) -> tuple[nn.Module, InitialWeights]:
     """The network from its constructor, and the weights that it still needs."""
     if settings.initialisation == "in_order":
-        return adapted(component(config, "network"), settings.adapter), InitialWeights({}, settings.seed)
+        return note_classes(adapted(component(config, "network"), settings.adapter)), InitialWeights({}, settings.seed)
     with Recording() as recording:
-        network = adapted(component(config, "network"), settings.adapter)
+        network = note_classes(adapted(component(config, "network"), settings.adapter))
     return network, InitialWeights(recording.parameters(network), settings.seed, parameter_renaming(config))
 
 
