@@ -12,6 +12,7 @@ from typing import IO
 
 import zstandard
 
+from flagperf.contract.regular import beside
 from flagperf.errors import ConfigError
 
 SUFFIX = ".tar.zst"
@@ -49,19 +50,15 @@ class Archive:
 @contextmanager
 def create(path: Path) -> Iterator[Archive]:
     """Write an archive. `path` exists only after the block has ended without an exception."""
-    plain, packed = (path.with_name(f".{path.name}.{part}") for part in ("tar", "partial"))
-    try:
-        with plain.open("wb") as file:
+    with beside(path) as plain, beside(path) as packed:
+        with plain.open("xb") as file:
             archive = Archive(file)
             yield archive
             archive.close()
-        with plain.open("rb") as source, packed.open("wb") as target:
+        with plain.open("rb") as source, packed.open("xb") as target:
             compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
             compressor.copy_stream(source, target, size=plain.stat().st_size)
         packed.replace(path)
-    finally:
-        plain.unlink(missing_ok=True)
-        packed.unlink(missing_ok=True)
 
 
 def unpack(path: Path, folder: Path) -> Path:

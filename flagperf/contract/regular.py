@@ -5,7 +5,11 @@ Only regular files are read, since a pipe or a device never ends. A write replac
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import secrets
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +44,29 @@ def yaml_text(content: object) -> str:
     return str(yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
-def write_atomically(path: Path, text: str) -> Path:
-    """Write a file, and replace the file or link that is there. A reader never sees a half-written file."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    try:
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(text)
+def write_atomically(path: Path, content: str | bytes) -> Path:
+    """Write a file, and replace the file or link that is there. A reader never sees a half-written file.
+
+    Several processes may write the same file: the last one wins.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with beside(path) as partial:
+        with partial.open("xb") as file:
+            file.write(data)
         return partial.replace(path)
+
+
+@contextlib.contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A name in the same folder that no other process uses, for a file or folder that gets the name `path` when it is
+    complete. Whatever still has the name after the block is removed.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        yield partial
     finally:
-        partial.unlink(missing_ok=True)
+        if partial.is_dir() and not partial.is_symlink():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                partial.unlink()

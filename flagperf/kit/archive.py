@@ -7,6 +7,7 @@ from pathlib import Path
 
 import zstandard
 
+from flagperf.contract.regular import beside
 from flagperf.errors import ConfigError
 
 SUFFIXES = (".tar.zst", ".tar")  # the second for machines without zstd
@@ -18,21 +19,19 @@ def write(folder: Path, target: Path, top: str) -> None:
 
     `target` exists only when it is complete.
     """
-    partial = target.with_name(f".{target.name}.partial")
     try:
-        with partial.open("wb") as file:
-            if target.name.endswith(SUFFIXES[0]):
-                compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-                with compressor.stream_writer(file, closefd=False) as packed:
-                    _tar(folder, packed, top)
-            else:
-                _tar(folder, file, top)
-        partial.replace(target)
+        with beside(target) as partial:
+            with partial.open("xb") as file:
+                if target.name.endswith(SUFFIXES[0]):
+                    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+                    with compressor.stream_writer(file, closefd=False) as packed:
+                        _tar(folder, packed, top)
+                else:
+                    _tar(folder, file, top)
+            partial.replace(target)
     except OSError as error:
         problem = f"the kit cannot be written: {error.strerror or error}"
         raise ConfigError(problem, key="into", given=error.filename or target) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _tar(folder: Path, file: object, top: str) -> None:

@@ -11,12 +11,14 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from flagperf.contract.regular import write_atomically
 from flagperf.contract.sent_code import identities
 from flagperf.contract.trace import Trace, from_json, to_json
 from flagperf.errors import ConfigError
@@ -106,10 +108,9 @@ class Tracer:
 
     def _keep(self, config: Mapping[str, Any], trace: Trace) -> None:
         path = self._path(config)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(to_json(trace), encoding="utf-8")
-        part.replace(path)
+        with suppress(OSError):  # a cache that cannot be written costs time only
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, to_json(trace))
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.records import Summary
-from flagperf.contract.regular import regular
+from flagperf.contract.regular import regular, write_atomically
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.report import cells, remarks
@@ -135,7 +134,5 @@ def _is_entry(entry: Mapping[str, Any]) -> bool:
 
 def _write_index(folder: Path, runs: Mapping[str, Any]) -> None:
     """Replace the index atomically. A user without write access reads the summaries each time."""
-    written = folder / f"{INDEX}.{os.getpid()}"
     with suppress(OSError):
-        written.write_text(json.dumps({"version": VERSION, "runs": runs}), encoding="utf-8")
-        written.replace(folder / INDEX)
+        write_atomically(folder / INDEX, json.dumps({"version": VERSION, "runs": runs}))

@@ -8,9 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from flagperf.contract.regular import beside
 from flagperf.secret import Mask
-
-COPY = ".copy"  # end of the name of a copy that will replace a file
 
 
 def without_secrets(folder: Path, mask: Mask) -> None:
@@ -20,10 +19,10 @@ def without_secrets(folder: Path, mask: Mask) -> None:
             try:
                 mask.file(path)
             except PermissionError:  # a file of another user, such as a container's: replace the file by a copy
-                copy = path.with_name(path.name + COPY)
-                shutil.copyfile(path, copy)
-                mask.file(copy)
-                copy.replace(path)
+                with beside(path) as copy:
+                    shutil.copyfile(path, copy)
+                    mask.file(copy)
+                    copy.replace(path)
 
 
 def by_umask(*folders: Path) -> None:

@@ -13,13 +13,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from flagperf.contract.regular import write_atomically
+
 RECORD = "flagperf/made"  # in the state folder: a line for each file
 OTHERS = 0o022  # write permissions of group and others
 
 
 def write(run: Path, path: Path, content: bytes) -> None:
     """Write a file of a run's folder, and record that this user's flagperf wrote it."""
-    path.write_bytes(content)
+    write_atomically(path, content)
     with suppress(OSError, RuntimeError):  # no home folder, or a full disk: the run's folder then counts as foreign
         record = _record_path()
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

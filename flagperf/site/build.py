@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from flagperf import report
 from flagperf.bundle.approval import approval_file
 from flagperf.bundle.archive import SUFFIX
 from flagperf.bundle.keyring import Keyring
+from flagperf.contract.regular import beside
 from flagperf.errors import ConfigError
 from flagperf.site.bundles import Bundle, Refusal, read_bundle
 from flagperf.site.pages import FOLDERS, GENERATOR, PLOTS, Pages
@@ -50,16 +53,24 @@ def build(paths: Sequence[Path], target: Path, keyring: Keyring, *, without_refu
     bundles = list({item.id: item for item in read if isinstance(item, Bundle)}.values())
     if not bundles or (refusals and not without_refused):
         return Built(bundles, refusals, 0)
-    partial_folder = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial_folder, ignore_errors=True)
-    try:
-        pages = _write(partial_folder, bundles)
-        if target.exists():
-            shutil.rmtree(target)
-        partial_folder.rename(target)
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
+    with beside(target) as new:
+        pages = _write(new, bundles)
+        _replace(new, target)
     return Built(bundles, refusals, pages)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Give a folder the name of the older one, which is removed. Another process may do so at the same time."""
+    while True:
+        with beside(target) as old, suppress(FileNotFoundError):
+            target.rename(old)
+        try:
+            new.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
 
 
 def _bundle_files(paths: Sequence[Path]) -> list[Path]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, List, Tuple
 
 from torch import nn
 
+from flagperf.contract.regular import beside
 from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.hugging_face.files import CONFIG, INDEX, SINGLE
 from flagperf.trainer.pytorch.hugging_face.names import Match, names_of, tied_names
@@ -35,9 +35,14 @@ def write_folder(folder: Path, network: nn.Module, tensors: Mapping[str, Source]
     """
     if folder.exists():
         raise ConfigError("the folder exists", key="FOLDER", given=folder, allowed="a new folder")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    with beside(folder) as partial:
+        partial.mkdir(parents=True)
+        _fill(partial, network, tensors, limit)
+        partial.rename(folder)
+
+
+def _fill(partial: Path, network: nn.Module, tensors: Mapping[str, Source], limit: int) -> None:
+    """Write the files of the folder."""
     parts = list(_parts(list(_in_files(network, tensors)), limit))
     names = [f"model-{number:05}-of-{len(parts):05}.safetensors" for number in range(1, len(parts) + 1)]
     for name, part in zip(names if len(parts) > 1 else [SINGLE], parts):
@@ -52,7 +57,6 @@ def write_folder(folder: Path, network: nn.Module, tensors: Mapping[str, Source]
         (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for file in partial.iterdir():  # safetensors writes for the user alone
         file.chmod(partial.stat().st_mode & 0o666)
-    partial.rename(folder)
 
 
 def config_of(network: nn.Module) -> dict[str, Any] | None:
