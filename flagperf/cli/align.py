@@ -43,7 +43,7 @@ from typing import Any
 
 from flagperf.cli.words import need
 from flagperf.compare.gate import EXIT_CODES
-from flagperf.compare.golden import computed, golden_file, identity_of
+from flagperf.compare.golden import check_overrides, computed, golden_file, identity_of
 from flagperf.compare.golden_page import page
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import search_path
@@ -73,6 +73,8 @@ def main(options: argparse.Namespace) -> int:
     case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir)
     path = user_path(files[0]) if files else shipped_curves(case, options.config_dir)
     curves = read(path)
+    for golden in curves:
+        check_overrides(golden)
     jobs = [job_of(golden, words, options.config_dir) for golden in curves]
     if FIND in options.arguments:
         return find(compose([*words, *curves[-1].overrides, "locate=true"], options.config_dir))

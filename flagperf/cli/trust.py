@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.components import targets
 from flagperf.errors import ConfigError
 from flagperf.hosts.ssh.login import local_path
 from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
-from flagperf.report.writers import KEY
+from flagperf.report.writers import KEY, WRITERS, entries_of, is_built_in
 from flagperf.run import command_file
 from flagperf.run.collecting import Round
 from flagperf.run.command_file import Command
@@ -59,11 +60,16 @@ def of_command(command: Command, run: Path) -> Iterator[str]:
 
 
 def check_writers(verb: str, run: Path, config: Mapping[str, Any]) -> None:
-    """Raise an error where somebody else's configuration names writers of reports that are not flagperf's own."""
-    names = [str(entry.get("_target_") if isinstance(entry, dict) else entry) for entry in config.get(KEY) or ()]
-    others = [name for name in names if not name.startswith("flagperf.report.")]
-    if others:
-        check(verb, run, sorted(run.glob(f"*/{CONFIG}")), (f"calls {name}, of {KEY}" for name in others))
+    """Raise an error where somebody else's configuration describes more than flagperf's own writers of reports."""
+    deeds = [f"{_called(entry)}, of {KEY}" for entry in entries_of(config) if not is_built_in(entry)]
+    if deeds:
+        check(verb, run, sorted(run.glob(f"*/{CONFIG}")), deeds)
+
+
+def _called(entry: object) -> str:
+    """What Hydra would call for an entry of `reports`, else the whole entry."""
+    names = [name for name in targets(entry) if name not in WRITERS]
+    return f"calls {', '.join(names)}" if names else f"makes {entry}"
 
 
 def of_collecting(to_collect: Iterable[Round]) -> Iterator[str]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flagperf.config.files.search_path import family_of, find
 from flagperf.config.schema.keys import is_under
+from flagperf.contract.golden import Golden
 from flagperf.contract.leaves import leaves
 from flagperf.errors import ConfigError
 
@@ -34,6 +36,8 @@ ALWAYS = (
     *("eval_interval_epochs=null", "eval_start_samples=0", "log_freq=1", "num_workers=1"),
     *("deterministic=true", "random_numbers=host", "activation_checkpointing=false", "compile=false"),
 )
+SETS = {*COMPUTED, *(word.partition("=")[0] for word in ALWAYS), "data_dir"}  # keys that a curve may set, …
+NAMES_CODE = re.compile(r"_(target|partial|args|recursive|convert)_|\$\{")  # … with values, and not with code
 NO_LIMIT = "clip_grad=1.0e+30"  # the norm is logged, and nothing is clipped
 
 
@@ -50,6 +54,23 @@ def golden_file(case: str, folders: Sequence[Path]) -> Path:
         advice = advice if family == case else f"model={family} has golden curves and the same layers"
         raise ConfigError("the case has no golden curves", key="model", given=case, advice=advice)
     return path
+
+
+def check_overrides(golden: Golden) -> None:
+    """Refuse a curve that sets more than values of a training: anyone may have written its file.
+
+    Raises:
+        ConfigError: an override sets another key, or names code.
+    """
+    for override in golden.overrides:
+        key = override.partition("=")[0]
+        if key.partition(".")[0] not in SETS or NAMES_CODE.search(override):
+            allowed = "values of the settings that decide what a training computes; no _target_ and no ${…}"
+            advice = "a class of yours belongs into a case: --config-dir FOLDER"
+            where = f"the curve {golden.name}"
+            raise ConfigError(
+                "a golden curve cannot set this", where=where, key=key, given=override, allowed=allowed, advice=advice
+            )
 
 
 def identity_of(config: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ precision a band: how far a value may lie from the curve. docs/numerics.md expla
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -154,8 +155,8 @@ def read(path: Path) -> list[Golden]:
             Golden(
                 content["case"],
                 content["revision"],
-                name,
-                tuple(curve["overrides"]),
+                _name(name),
+                tuple(map(str, curve["overrides"])),
                 curve["identity"],
                 _curve(curve),
                 {precision: _curve(band) for precision, band in curve["bands"].items()},
@@ -165,6 +166,13 @@ def read(path: Path) -> list[Golden]:
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         problem = f"this is no file of golden curves: {type(error).__name__}: {error}"
         raise ConfigError(problem, where=str(path), advice="docs/numerics.md shows the form") from None
+
+
+def _name(name: str) -> str:
+    """The name of a curve, which is also the name of files."""
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ValueError(f"{name!r} is no name of a curve")
+    return name
 
 
 def _curve(node: Mapping[str, Any]) -> Curve:

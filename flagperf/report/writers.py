@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from flagperf.config.schema.keys import KEYS
 from flagperf.contract.components import make_writer
 from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError, FlagperfError
+from flagperf.plan.values import CONFIG
 from flagperf.results import summary
 from flagperf.results.lost import lost
 
@@ -24,11 +26,42 @@ BUILT_IN = (
 )
 
 
+WRITERS = frozenset(writer["_target_"] for writer in BUILT_IN)
+PLAIN = (str, int, float, bool, type(None))
+
+
 class Writer(Protocol):
     """Writes one file of a report."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
         """Write the file into the run folder, or replace it, and return its path. It is called after each job."""
+
+
+def entries_of(config: Mapping[str, Any]) -> Sequence[Any]:
+    """The entries of `reports`.
+
+    Raises:
+        ConfigError: it is no list.
+    """
+    entries = config.get(KEY, BUILT_IN)
+    KEYS[KEY].check(KEY, list(entries) if isinstance(entries, tuple) else entries, lambda _: CONFIG)
+    return entries  # type: ignore[no-any-return]
+
+
+def is_built_in(entry: object) -> bool:
+    """Whether an entry of `reports` describes a writer of flagperf, and nothing that Hydra would call beside it.
+
+    A name below flagperf says nothing: `flagperf.report.page.Path.write_text` is Python's function. Hydra also calls
+    each `_target_` in an argument, and reads variables for a `${…}`.
+    """
+    target = entry.get("_target_") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(target, str) or target not in WRITERS:
+        return False
+    arguments = {key: value for key, value in entry.items() if key != "_target_"}
+    return all(
+        not str(key).startswith("_") and isinstance(value, PLAIN) and "${" not in str(value)
+        for key, value in arguments.items()
+    )
 
 
 def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
@@ -75,10 +108,9 @@ def make_writers(config: Mapping[str, Any]) -> list[Writer]:
     """The writers that a configuration lists.
 
     Raises:
-        ConfigError: an entry names no class of a writer, or its arguments do not fit.
+        ConfigError: it is no list, an entry names no class of a writer, or its arguments do not fit.
     """
-    entries = config.get(KEY, BUILT_IN)
     return [
         make_writer(f"{KEY}[{index}]", entry, "writer of reports", "docs/adding-a-verb.md")
-        for index, entry in enumerate(entries)
+        for index, entry in enumerate(entries_of(config))
     ]

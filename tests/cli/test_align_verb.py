@@ -12,10 +12,11 @@ import yaml
 from flagperf_command import flagperf
 
 from flagperf.cli.align import HINT, job_of, shipped_curves
-from flagperf.compare.golden import ALWAYS, identity_of
+from flagperf.cli.main import run_command
+from flagperf.compare.golden import ALWAYS, check_overrides, identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
-from flagperf.contract.golden import Curve, Golden
+from flagperf.contract.golden import Curve, Golden, read
 from flagperf.errors import ConfigError
 from flagperf.run.folder import write_configuration
 from flagperf.verify import check
@@ -46,6 +47,50 @@ def test_what_cannot_be_compared_is_refused(other: dict[str, object], words: lis
     assert job_of(golden(), WORDS, []).case == "glm"
     with pytest.raises(ConfigError, match=why):
         job_of(golden(**other), words, [])
+
+
+CODE = {
+    "a sink": "sinks=[{_target_: os.system, command: touch owned}]",
+    "an argument that is made": "network.config={_target_: subprocess.getoutput, cmd: touch owned}",
+    "another class": "optimizer._target_=mine.Adam",
+    "a class by an added key": "+network.x={_target_: mine.X}",
+    "a plug-in of the vendor": "vendor.plugin=planted",
+    "an interpreter": "runtime.python=/tmp/python",
+    "a variable": "train_data.path=${oc.env:HOME}",
+    "another folder of code": "code_dir=/tmp/code",
+}
+
+
+@pytest.mark.parametrize("override", CODE.values(), ids=CODE.keys())
+def test_curves_of_others_set_values_and_no_code(
+    override: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = yaml.safe_load((CONF / "golden/glm.yaml").read_text())
+    shipped["curves"]["plain"]["overrides"].append(override)
+    (tmp_path / "golden.yaml").write_text(yaml.safe_dump(shipped))
+    assert run_command(["align", "model=glm", f"golden={tmp_path}/golden.yaml", f"result_dir={tmp_path}/result"]) == 2
+    assert capsys.readouterr().err == (
+        f"flagperf: a golden curve cannot set this\n  where:   the curve plain\n"
+        f"  key:     {override.partition('=')[0]}\n  given:   {override}\n"
+        "  allowed: values of the settings that decide what a training computes; no _target_ and no ${…}\n"
+        "  do:      a class of yours belongs into a case: --config-dir FOLDER\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["golden.yaml"]
+
+
+def test_a_curve_is_named_by_a_word(tmp_path: Path) -> None:
+    """Its log and its run have this name."""
+    shipped = yaml.safe_load((CONF / "golden/glm.yaml").read_text())
+    shipped["curves"]["../../elsewhere"] = shipped["curves"]["plain"]
+    (tmp_path / "golden.yaml").write_text(yaml.safe_dump(shipped))
+    with pytest.raises(ConfigError, match="is no name of a curve"):
+        read(tmp_path / "golden.yaml")
+
+
+def test_the_shipped_curves_set_values() -> None:
+    for path in sorted((CONF / "golden").glob("*.yaml")):
+        for curve in read(path):
+            check_overrides(curve)
 
 
 def test_a_case_of_another_framework_has_no_curves() -> None:

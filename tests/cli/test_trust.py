@@ -147,16 +147,59 @@ def test_no_host_of_a_strange_folder_is_contacted(
     assert not (tmp_path / "owned").exists() and not state.exists()
 
 
+OURS = "flagperf.report.page.HtmlReport"
+NESTED = {"_target_": "subprocess.getoutput", "cmd": "touch owned"}
+WRITERS: dict[str, tuple[object, str]] = {
+    "a program": ({"_target_": "subprocess.Popen", "args": ["touch", "owned"]}, "calls subprocess.Popen"),
+    "a function of flagperf": (
+        {"_target_": "flagperf.contract.regular.write_atomically", "path": "owned", "text": ""},
+        "calls flagperf.contract.regular.write_atomically",
+    ),
+    "Python's by the name of a module that imports it": (
+        {"_target_": "flagperf.report.page.Path.touch", "self": "owned"},
+        "calls flagperf.report.page.Path.touch",
+    ),
+    "in an argument": ({"_target_": OURS, "x": NESTED}, "calls subprocess.getoutput"),
+    "deep in an argument": ({"_target_": OURS, "x": {"y": [{"z": NESTED}]}}, "calls subprocess.getoutput"),
+    "positional": ({"_target_": OURS, "_args_": [NESTED]}, "calls subprocess.getoutput"),
+    "partial": ({"_target_": OURS, "_partial_": True}, f"makes {{'_target_': '{OURS}', '_partial_': True}}"),
+    "a mapping": ({"_target_": OURS, "x": {"y": 1}}, f"makes {{'_target_': '{OURS}', 'x': {{'y': 1}}}}"),
+    "a variable": (
+        {"_target_": OURS, "x": "${oc.env:HOME}"},
+        f"makes {{'_target_': '{OURS}', 'x': '${{oc.env:HOME}}'}}",
+    ),
+    "no class": ({"_target_": [OURS]}, f"makes {{'_target_': ['{OURS}']}}"),
+}
+
+
+@pytest.mark.parametrize(("writer", "deed"), WRITERS.values(), ids=WRITERS.keys())
 def test_a_writer_of_a_strange_folder_is_not_called(
-    tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]
+    writer: object, deed: str, tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Only flagperf's own writers are made of a folder of others, with plain arguments."""
     shutil.copytree(Path(__file__).parents[1] / "data/runs/two-rounds", tmp_path / "run")
     (config,) = tmp_path.glob("run/*/config.yaml")
     with config.open("a") as file:
-        file.write("reports: [{_target_: subprocess.Popen, args: [touch, owned]}]\n")
+        file.write(f"reports: {json.dumps([{'_target_': OURS}, writer])}\n")
     assert run_command(["report", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err == (
-        f"{FOREIGN}  where:   {config}\n  given:   calls subprocess.Popen, of reports\n{OWN}"
+        f"{FOREIGN}  where:   {config}\n  given:   {deed}, of reports\n{OWN}"
         f"  do:      if you trust its author: flagperf report {tmp_path}/run … trust=true\n"
     )
-    assert not state.exists()
+    assert not state.exists() and not Path("owned").exists() and not [*tmp_path.glob("run/report.*")]
+
+
+@pytest.mark.parametrize("reports", ["5", "null", "{_target_: os.system}", "html"])
+def test_writers_that_are_no_list_are_refused(reports: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "data/runs/two-rounds", tmp_path / "run")
+    (config,) = tmp_path.glob("run/*/config.yaml")
+    with config.open("a") as file:
+        file.write(f"reports: {reports}\n")
+    assert run_command(["report", str(tmp_path / "run")]) == 2
+    given = "{'_target_': 'os.system'}" if reports.startswith("{") else reports
+    assert capsys.readouterr().err.splitlines()[:4] == [
+        "flagperf: wrong type of value",
+        "  where:   config.yaml",
+        "  key:     reports",
+        f"  given:   {given}",
+    ]

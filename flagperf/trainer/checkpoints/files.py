@@ -200,6 +200,8 @@ def reading(path: Path) -> Iterator[None]:
         RuntimeError,
         EOFError,
         LookupError,
+        AttributeError,
+        ArithmeticError,
         TypeError,
         ValueError,
     ) as error:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import json
+import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 NEWEST = (2, 14)  # pipelines, and parts of sequences and experts, were tried with this version only
+# Variables by which torch.load overrules its caller.
+ONLY_NUMBERS, NOT_ONLY_NUMBERS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 UNWATCHED = "checkpoints"  # description of a process group
 KEPT_GROUPS: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 may hang when it frees one
 
@@ -286,6 +289,21 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
     """A block in which torch.load reads objects of these classes, too; an older torch reads tensors only."""
     return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
+
+
+@contextmanager
+def numbers_only() -> Iterator[None]:
+    """A block in which every torch.load calls no code of its file, also where PyTorch itself passes weights_only=False.
+
+    The index of a divided checkpoint decides whether PyTorch reads an entry as a tensor or as any object.
+    """
+    kept = {name: os.environ.pop(name, None) for name in (ONLY_NUMBERS, NOT_ONLY_NUMBERS)}
+    os.environ[ONLY_NUMBERS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[ONLY_NUMBERS]
+        os.environ.update({name: value for name, value in kept.items() if value is not None})
 
 
 def in_place(path: str) -> dict[str, bool]:

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributed.checkpoint import filesystem, metadata
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from flagperf.trainer.checkpoints.files import reading, save_folder
 from flagperf.trainer.pytorch.adapter import is_adapted
+from flagperf.trainer.pytorch.by_version import numbers_only
 from flagperf.trainer.pytorch.ranks import World
 
 VALUES_FILE = "own.pt"  # from rank 0: all values that are not divided over ranks
 GROUPS = "optimizer_groups"
 DIVIDED = ("network", "average", "optimizer")
+# Module → the names that the index of a checkpoint may have from it.
+DESCRIBING = {
+    metadata.__name__: (
+        *("Metadata", "MetadataIndex", "StorageMeta", "TensorProperties", "_MEM_FORMAT_ENCODING"),
+        *("TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata"),
+    ),
+    filesystem.__name__: ("_StorageInfo", "_StoragePrefix"),
+    "torch": ("Size",),
+    "torch.serialization": ("_get_layout",),
+}
 
 
 def state_of(
@@ -70,7 +84,7 @@ def read_metadata(path: Path) -> metadata.Metadata:
 
 def read_tensor(path: Path, name: str, tensor: Tensor) -> Tensor:
     """Fill a whole tensor from a checkpoint, without other ranks. `name`: in the index."""
-    with reading(path), warnings.catch_warnings():
+    with _loading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a single process
         load({name: tensor}, storage_reader=_Reader(path), no_dist=True)
     return tensor
@@ -79,7 +93,8 @@ def read_tensor(path: Path, name: str, tensor: Tensor) -> Tensor:
 def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Restore the parts of a training from a checkpoint, which may be divided in another way."""
     tensors, _ = _divided(stateful)
-    load(tensors, storage_reader=_Reader(path))
+    with _loading(path):
+        load(tensors, storage_reader=_Reader(path))
     set_state_dict(
         stateful["network"],
         stateful["optimizer"],
@@ -92,6 +107,16 @@ def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any
             part.load_state_dict(values[name])
     if "average" in stateful:
         stateful["average"].load_state_dict(tensors["average"])
+
+
+@contextmanager
+def _loading(path: Path) -> Iterator[None]:
+    """A block that reads the entries of a checkpoint. Its errors are those of the entries, as those of `reading`."""
+    with reading(path), numbers_only():
+        try:
+            yield
+        except CheckpointException as error:  # of all ranks, and no Exception
+            raise next(iter(error.failures.values()))[0] from error
 
 
 def _divided(stateful: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -128,13 +153,13 @@ class _Reader(filesystem.FileSystemReader):
 
 
 class _Metadata(pickle.Unpickler):
-    """Allows the classes that describe a checkpoint, and the types of tensors."""
+    """Allows the classes that describe a checkpoint, and the types of tensors. No module is imported for a name."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if name == "PosixPath":  # the folder of the checkpoint
+        if (module.partition(".")[0], name) == ("pathlib", "PosixPath"):  # the folder of the checkpoint
             return PurePosixPath
-        kind = super().find_class(module, name)
-        describes = isinstance(kind, type) and kind.__module__ in (metadata.__name__, filesystem.__name__)
-        if describes or kind in (torch.Size, torch.serialization._get_layout) or isinstance(kind, torch.dtype):
+        if name in DESCRIBING.get(module, ()):
+            return vars(sys.modules[module])[name]
+        if module == "torch" and isinstance(kind := vars(torch).get(name), torch.dtype):
             return kind
         raise pickle.UnpicklingError(f"{module}.{name} describes no checkpoint")
