@@ -21,7 +21,7 @@ from flagperf.plain import plain
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes a chosen port
-PASSING = ("listening", "oom_kills", "folder")  # temporary facts, and facts about one folder: sys_info.log omits them
+PASSING = ("listening", "oom_kills", "folder", "system")  # sys_info.log omits what is temporary or an identity
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as a script
 ABSENT = {"devices": "none"}  # texts of sys_info.log for missing facts; the others are "unknown"
@@ -51,6 +51,11 @@ class Facts:
         "network SOURCE INODE" on a network file system, else "host BOOT_ID DEVICE:INODE".
         """
         return self.fields.get("folder", "")
+
+    @property
+    def system(self) -> str:
+        """Identifies the running system, "BOOT_ID MOUNT_NAMESPACE"; empty where unknown."""
+        return self.fields.get("system", "")
 
     @property
     def listening(self) -> frozenset[int]:

@@ -19,7 +19,7 @@ facts() {
     {
         echo "#machine"; [ -r $kernel/arch ] || uname -m  # Linux 6.1 has the file
         echo "#devices"; for file in $devices; do [ -e "$file" ] && echo "$file"; done
-        echo "#inode"; stat -c %d:%i "${place:-/}"
+        echo "#inode"; stat -L -c %d:%i "${place:-/}" /proc/self/ns/mnt
         echo "#disk"; df -Pk "${place:-/}" /dev/shm
         echo "#addresses"; ip -o -4 addr show
     } 2>/dev/null | awk '
@@ -27,7 +27,7 @@ facts() {
         NR == FNR && /^#/ { part = $1; row = 0; next }
         NR == FNR && part == "#machine" { machine = $1 }
         NR == FNR && part == "#devices" { devices = devices $0 " " }
-        NR == FNR && part == "#inode" { inode = $1 }
+        NR == FNR && part == "#inode" { if (++row == 1) inode = $1; else space = $1 }
         NR == FNR && part == "#disk" && ++row == 2 { disk = $4; source = $1 }
         NR == FNR && part == "#disk" && row == 3 { shm = $2 }
         NR == FNR && part == "#addresses" { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
@@ -53,6 +53,7 @@ facts() {
             print "devices: " devices; print "driver: " driver; print "listening: " listening
             if (source ~ /:/) { sub(/.*:/, "", inode); print "folder: network " source " " inode }
             else if (inode != "" && boot != "") print "folder: host " boot " " inode
+            if (space != "" && boot != "") print "system: " boot " " space  # hosts of one kernel, as containers, differ in space
             print "addresses: " addresses; print "oom_kills: " killed
         }' - "$@"
 }

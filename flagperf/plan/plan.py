@@ -18,7 +18,17 @@ from flagperf.contract.monitor_log import HOST, NODE_FIGURES
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import Paths, make_container, sample_root
-from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_script, with_secrets
+from flagperf.plan.values import (
+    CONFIG,
+    Container,
+    NodePlan,
+    Plan,
+    Rendezvous,
+    config_file,
+    secrets_file,
+    with_script,
+    with_secrets,
+)
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -130,7 +140,14 @@ def _node_plan(
         contained=job.container is None and job.runtime.contained,
         monitors=(*MONITORS, job.vendor.name) if job.vendor.monitor else MONITORS,
         secrets=tuple(job.secrets),
+        own_config=_has_own_config(job, node),
     )
+
+
+def _has_own_config(job: JobConfig, node: Node) -> bool:
+    """Whether the ranks of a node read another config.yaml than the round's: it has the data at another path."""
+    elsewhere = node.data_dir not in (None, job.data_dir) and not is_sample_folder(job.config)
+    return node.same_files and job.container is None and elsewhere
 
 
 def _wrapper(job: JobConfig, node: Node, root: PurePosixPath) -> tuple[str, ...]:
@@ -184,7 +201,7 @@ def launch_command(
         "node_rank": rank,
         "master_address": rendezvous.address,
         "master_port": rendezvous.port,
-        "config": log_dir.parent / CONFIG,
+        "config": config_file(log_dir, _has_own_config(job, node)),
         "uncached": PurePosixPath(root / CODE if _is_sent(job, node) else OWN_CODE, UNCACHED),
         "scratch": log_dir / SCRATCH,
     }

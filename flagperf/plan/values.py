@@ -28,6 +28,11 @@ def launcher_log(log_dir: str, framework: str) -> str:
     return f"{log_dir}/start_{framework}_task.log"
 
 
+def config_file(log_dir: PurePosixPath, own: bool) -> PurePosixPath:
+    """Path of the config.yaml of a node's ranks: the round's, or one of the node's own."""
+    return (log_dir if own else log_dir.parent) / CONFIG
+
+
 def secrets_file(log_dir: str, rank: int) -> str:
     """Path of the file that sets a node's secret variables. Not in the log folder, which is collected."""
     return str(PurePosixPath(log_dir).parent / f"{SECRETS}-node{rank}")
@@ -101,6 +106,7 @@ class NodePlan:
     wrapper: tuple[str, ...] = ()  # a command in front of them that enters a container of the site
     contained: bool = False  # whether they run in such a container, by a wrapper or by the way to the node
     secrets: tuple[str, ...] = ()  # names of secret variables; `launch` does not have them
+    own_config: bool = False  # it reads a config.yaml of its own, and not the round's, which is the launcher's file
 
     @property
     def secrets_file(self) -> str:
@@ -127,13 +133,13 @@ class NodePlan:
 
     @property
     def config_file(self) -> str:
-        """Path, on the node, of the round's config.yaml."""
-        return str(PurePosixPath(self.log_dir).parent / CONFIG)
+        """Path, on the node, of the config.yaml that its ranks read."""
+        return str(config_file(PurePosixPath(self.log_dir), self.own_config))
 
     @property
     def environment_file(self) -> str:
         """Path, on the node, of the script that starts a command with the listed variables alone."""
-        return str(PurePosixPath(self.log_dir).parent / ENVIRONMENT)
+        return str(PurePosixPath(self.config_file).with_name(ENVIRONMENT))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from flagperf.run.fan_out import FanOut
 from flagperf.run.folder import PLAN, write_case
 from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
-from flagperf.run.preflight import check_folders
+from flagperf.run.preflight import check_apart
 from flagperf.run.progress import Progress
 from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise, taken_away
@@ -125,8 +125,7 @@ class _Round:
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
             await self._fan_out.on_all("check", NodeRun.check)
-            separate = [node for node in self.nodes if not node.transport.same_files]
-            check_folders(self.job, [(node.host, node.facts.folder) for node in separate])
+            check_apart(self.job, [(node.node.node, node.facts) for node in self.nodes])
             self._set_rendezvous()
             await self._fan_out.on_all("image", NodeRun.prepare)
             if self.job.clear_caches and not all(node.caches_cleared for node in self.nodes):

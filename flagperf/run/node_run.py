@@ -34,6 +34,7 @@ from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
 VMSTAT = "/proc/vmstat"  # has the kernel's count of processes that it killed for lack of memory
+LOOKS = 10  # times that a host is asked for a file of this machine, once a second
 SHORT = 10.0  # seconds for a command that makes or removes a folder
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class NodeRun:
         self.ended: float | None = None  # time.monotonic of the observed end of the ranks' launcher
         self.process: Process | None = None
         self.brings_code = True  # false: another node of the round with the same files brings the code
+        self.claimed = False  # true: the host has a folder that this run made
         self.uncollected = False  # true: the host has logs that are not on this machine
         self._monitors = AsyncExitStack()
         self.adopt_plan(plan)
@@ -124,8 +126,11 @@ class NodeRun:
 
     async def send(self) -> None:
         """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
-        if not self.transport.same_files:
+        if self.transport.same_files:
+            await self._check_files()
+        else:
             await claim(self.transport, str(Path(self.node.case_dir).parent))
+            self.claimed = True
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
@@ -138,8 +143,24 @@ class NodeRun:
         if not self.transport.same_files and self.job.resume:
             await self.transport.put(Path(self.job.resume), self.plan.config["resume"])
 
+    async def _check_files(self) -> None:
+        """Refuse a host without the files of this machine. A network file system may show a new file after seconds."""
+        config = self.folder.with_name(CONFIG)
+        for _ in range(0 if self.transport.local else LOOKS):
+            seen = await self.transport.read(str(config))
+            if seen and config.read_bytes().startswith(seen):
+                return
+            await asyncio.sleep(1)
+        if not self.transport.local:
+            problem = f"it has other files than this machine: {config} is missing there, or differs"
+            raise HostError(
+                self.host, problem, advice="remove shared: true: flagperf then sends and collects the files"
+            )
+
     async def _send_config(self) -> None:
         """Bring config.yaml and environment.sh. Without a container config.yaml has the host's own data folder."""
+        if self.transport.same_files and not self.node.own_config:
+            return
         source, host_data_dir = self.folder.parent / CONFIG, data_dir_on(self.job, self.node.node)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if host_data_dir != self.job.data_dir and self.node.container is None:
@@ -194,6 +215,8 @@ class NodeRun:
 
     async def collect(self) -> None:
         """Bring this node's logs and checkpoints to the round's folder on this machine, without secrets."""
+        if not self.claimed and not self.transport.same_files:
+            return
         await bring(self.transport, self.node.log_dir, self.folder, self.job.mask)
         self.uncollected = False
 
@@ -204,9 +227,10 @@ class NodeRun:
         finally:  # remove the folder also if the docker daemon has ended
             if self.uncollected:
                 await self._keep()
-            elif not self.transport.same_files:
+            elif self.claimed:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
-            else:
+                self.claimed = False
+            elif self.transport.same_files:
                 paths = [self.node.sent_code] if self.node.sent_code and self.brings_code else []
                 paths += [self.node.secrets_file] if self.node.secrets else []
                 if paths:

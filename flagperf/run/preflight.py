@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from flagperf.config.parts.data_layout import check_layout, expected
+from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.fields import size_in_bytes
 from flagperf.contract.sample_data import is_sample_folder
@@ -20,7 +21,8 @@ from flagperf.hosts.transport import Transport
 ROOM_KIB = 64 * 1024  # least disk space for logs
 RANK_KIB = 640 * 1024  # measured peak of a tiny case's rank, without the libraries that all ranks share
 RANKS_PER_CORE = 8  # of a CPU; a few more ranks than cores are slow, but run
-ONE_FOLDER = "remove one of them from the cluster's file, set shared: true where they share files, or change work_dir"
+ONE_HOST = "remove one of them from the cluster's file"
+ONE_FOLDER = "name a folder that each host has for itself; or set shared: true if they have this machine's files"
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
 COUNT = script(__file__, "count_data.sh")
@@ -34,29 +36,34 @@ def shared_cores(job: JobConfig, facts: Facts) -> str | None:
     return None
 
 
-def same_folder(folders: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Nodes that would write into the folder of another node: the node, the other node, and the problem.
+class Double(NamedTuple):
+    """A node that is the host of an earlier node, or would write into its folder."""
 
-    Args:
-        folders: name and `Facts.folder` of each node that has no shared files by the cluster's file.
-    """
-    owners: dict[str, str] = {}
-    for name, folder in folders:
-        if folder and (owner := owners.setdefault(folder, name)) != name:
-            problem = "they are one host" if folder.startswith("host") else "they share their work_dir"
-            yield name, owner, problem
+    name: str
+    earlier: str
+    one_host: bool
 
 
-def check_folders(job: JobConfig, folders: Iterable[tuple[str, str]]) -> None:
-    """Refuse nodes that would write into each other's folder."""
-    for name, owner, problem in same_folder(folders):
-        raise ConfigError(
-            f"two nodes have one work_dir: {problem}",
-            where=f"hosts {owner} and {name}",
-            key="cluster.work_dir",
-            given=job.cluster.work_dir,
-            advice=ONE_FOLDER,
-        )
+def doubles(hosts: Iterable[tuple[Node, Facts]]) -> Iterator[Double]:
+    """The nodes that are no hosts of their own. Nodes that the cluster's file calls this machine may be one host."""
+    systems: dict[str, Node] = {}
+    folders: dict[str, Node] = {}
+    for node, facts in hosts:
+        earlier = systems.setdefault(facts.system or node.name, node)
+        if earlier is not node and not (earlier.local and node.local):
+            yield Double(node.name, earlier.name, one_host=True)
+        elif not node.same_files and (earlier := folders.setdefault(facts.folder or node.name, node)) is not node:
+            yield Double(node.name, earlier.name, one_host=False)
+
+
+def check_apart(job: JobConfig, hosts: Iterable[tuple[Node, Facts]]) -> None:
+    """Refuse two nodes on one host, and nodes that would write into each other's folder."""
+    for double in doubles(hosts):
+        where = f"hosts {double.earlier} and {double.name}"
+        if double.one_host:
+            raise ConfigError("two nodes are one host", where=where, key="cluster.nodes", advice=ONE_HOST)
+        key, given = "cluster.work_dir", job.cluster.work_dir
+        raise ConfigError("two nodes have one work_dir", where=where, key=key, given=given, advice=ONE_FOLDER)
 
 
 def check_devices(job: JobConfig, host: str, facts: Facts) -> None:

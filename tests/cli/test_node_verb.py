@@ -34,7 +34,7 @@ def test_this_machine_is_the_node() -> None:
     assert plan.nodes[1].launch.argv[-3:] == (
         "--to",
         "127.0.0.1:29500",
-        "/result/run/sums-pytorch-cpux2x2/round1/config.yaml",
+        "/result/run/sums-pytorch-cpux2x2/round1/b_noderank1/config.yaml",  # with /fast
     )
     assert plan.nodes[1].log_dir == "/result/run/sums-pytorch-cpux2x2/round1/b_noderank1"
 

@@ -290,13 +290,14 @@ def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) ->
 
 
 @pytest.mark.slow
-def test_two_entries_of_one_host(lab: TestCluster, tmp_path: Path) -> None:
-    first = cluster_file(lab)["nodes"][0]
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_entries_of_one_host(lab: TestCluster, tmp_path: Path, shared: bool) -> None:
+    first = cluster_file(lab)["nodes"][0] | {"shared": shared}
     user = User(lab, tmp_path, steps=True, nodes=[{**first, "name": name} for name in ("h1", "again")])
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG)
     assert done.exit_code == 2
-    assert "flagperf: two nodes have one work_dir: they are one host\n  where:   hosts h1 and again\n" in done.output
-    row = r"again +work_dir +failed +the work_dir of h1, too: they are one host"
+    assert "flagperf: two nodes are one host\n  where:   hosts h1 and again\n" in done.output
+    row = r"again +host +failed +the host of h1, too"
     assert re.search(row, user.run("doctor", *FAKE, *DOCKER, "nnodes=2", "cluster=lab").output)
     assert_nothing_left(lab)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from example import example_job
-from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, word
+from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, cluster_file, word
 from hosts import TestCluster
 from PIL import Image
 
 from flagperf.contract.perflog import parse
+from flagperf.contract.regular import read_yaml
 from flagperf.hosts.payload import code_archive
 from flagperf.plan.environment import environment_script
 from flagperf.run.node_logs import LEFT_OUT
@@ -60,6 +61,30 @@ def test_a_real_training(lab: TestCluster, tmp_path: Path, model: str, nproc: in
     for host in lab.hosts:
         assert host.run("ls", "/srv/flagperf").stdout.split() in (["sample"], [])
         assert host.output("docker", "ps", "-aq") == ""
+
+
+@pytest.mark.slow
+def test_a_host_with_the_launchers_files_keeps_them(lab: TestCluster, tmp_path: Path) -> None:
+    """Nothing is sent onto itself, also where the host has the data at another path."""
+    nodes = cluster_file(lab)["nodes"]
+    nodes[1] |= {"shared": True, "data_dir": "/srv/fast"}
+    user = User(lab, lab.root / tmp_path.name, steps=True, nodes=nodes)  # hosts have an own /tmp, not an own /var/lib
+    for host, data in zip(lab.hosts, ("/srv/data", "/srv/fast"), strict=True):
+        host.output("mkdir", "-p", f"{data}/train/a", f"{data}/val/a")
+        host.output("touch", f"{data}/train/a/1.jpg", f"{data}/val/a/1.jpg")
+    words = (*FAKE, *PROCESS, "nnodes=2", "max_steps=1", "data_dir=/srv/data")
+    done = user.run(*words, scenario="look")
+    assert done.exit_code == 0, done.output
+    folder = done.folder / NAME / "round1"
+    found = {path.parent.name: read_yaml(path)["data_dir"] for path in folder.rglob("config.yaml")}
+    assert found == {"round1": "/srv/data", "h2_noderank1": "/srv/fast"}
+    assert (folder / "environment.sh").read_text() == (folder / "h2_noderank1/environment.sh").read_text() != ""
+    assert {path.name for path in folder.glob("*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
+    elsewhere = User(lab, tmp_path, steps=True, nodes=nodes).run(*words)
+    assert elsewhere.exit_code == 3
+    assert "h2: it has other files than this machine: " in elsewhere.output
+    assert lab.hosts[1].run("ls", str(tmp_path)).returncode != 0
+    assert_nothing_left(lab)
 
 
 @pytest.mark.slow

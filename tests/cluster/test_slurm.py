@@ -124,7 +124,7 @@ def test_nodes_with_files_of_their_own_get_all_and_keep_nothing(slurm: SlurmLab,
 def test_nodes_that_share_a_folder_unsaid_are_named(slurm: SlurmLab, tmp_path: Path) -> None:
     done = SlurmUser(slurm, tmp_path, shared=False).run(*STEPPING, f"cluster.work_dir={tmp_path}/work")
     assert done.exit_code == 2, done.output
-    told = "two nodes have one work_dir: they are one host\n  where:   hosts n1 and n2"
+    told = "two nodes have one work_dir\n  where:   hosts n1 and n2"
     assert told in done.output, done.output
 
 

@@ -31,6 +31,8 @@ async def test_the_script_agrees_with_what_python_sees(tmp_path: Path) -> None:
     here = tmp_path.stat()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert facts.folder == f"host {boot} {here.st_dev}:{here.st_ino}"
+    space = Path("/proc/self/ns/mnt").stat()
+    assert facts.system == f"{boot} {space.st_dev}:{space.st_ino}"
     assert port in facts.listening
     assert "listening" in facts.fields and "listening" not in sys_info(facts.fields)
     assert facts.interface("127.0.0.1") in ("lo", None)  # None: no `ip` on this machine

@@ -18,9 +18,10 @@ from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
 from flagperf.run.preflight import (
     ONE_FOLDER,
+    ONE_HOST,
+    check_apart,
     check_data,
     check_devices,
-    check_folders,
     check_ranks,
     check_room,
     shared_cores,
@@ -59,25 +60,43 @@ def test_devices(
     assert refused == message
 
 
-SAME = "two nodes have one work_dir: {}\n  where:   hosts a and c\n  key:     cluster.work_dir\n"
-SAME += f"  given:   /srv/flagperf\n  do:      {ONE_FOLDER}"
+FOLDER = "two nodes have one work_dir\n  where:   hosts a and c\n  key:     cluster.work_dir\n"
+FOLDER += f"  given:   /srv/flagperf\n  do:      {ONE_FOLDER}"
+HOST = f"two nodes are one host\n  where:   hosts a and c\n  key:     cluster.nodes\n  do:      {ONE_HOST}"
+A, B, C = Node("a", "10.0.0.1"), Node("b", "10.0.0.2"), Node("c", "10.0.0.3")
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "c", "message"),
-    [
-        pytest.param("host 1 8:2", "host 1 8:3", "host 2 8:2", None, id="three folders"),
-        pytest.param("", "", "", None, id="unknown"),
-        pytest.param("host 1 8:2", "host 2 8:2", "host 1 8:2", SAME.format("they are one host"), id="one host"),
-        pytest.param(
-            "network nas:/x 7", "", "network nas:/x 7", SAME.format("they share their work_dir"), id="a network folder"
-        ),
-    ],
-)
-def test_two_nodes_in_one_folder(a: str, b: str, c: str, message: str | None) -> None:
+def is_at(node: Node, folder: str = "", system: str = "") -> tuple[Node, Facts]:
+    return node, Facts({"folder": folder, "system": system})
+
+
+def here(node: Node, **how: bool) -> tuple[Node, Facts]:
+    return is_at(replace(node, **how), "host 1 8:2", "boot1 0:4")
+
+
+APART: dict[str, tuple[tuple[tuple[Node, Facts], ...], str | None]] = {
+    "three folders": ((is_at(A, "host 1 8:2"), is_at(B, "host 1 8:3"), is_at(C, "host 2 8:2")), None),
+    "unknown": ((is_at(A), is_at(B), is_at(C)), None),
+    "three systems": ((is_at(A, "", "1 0:4"), is_at(B, "", "2 0:4"), is_at(C, "", "1 0:5")), None),
+    "one host": ((is_at(A, "host 1 8:2", "1 0:4"), is_at(B), is_at(C, "host 1 8:3", "1 0:4")), HOST),
+    "one host, with shared files": ((here(A, shared=True), here(C, shared=True)), HOST),
+    "this machine, by ssh too": ((here(A, local=True), here(C)), HOST),
+    "this machine, by ssh too, with shared files": ((here(A, local=True), here(C, shared=True)), HOST),
+    "this machine twice, as the file says": ((here(A, local=True), here(C, local=True)), None),
+    "two containers with one folder": ((is_at(A, "host 1 8:2", "1 0:4"), is_at(C, "host 1 8:2", "1 0:5")), FOLDER),
+    "a network folder": ((is_at(A, "network nas:/x 7"), is_at(B), is_at(C, "network nas:/x 7")), FOLDER),
+    "a network folder with the launcher's files": (
+        (is_at(replace(A, shared=True), "network nas:/x 7"), is_at(replace(C, shared=True), "network nas:/x 7")),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("hosts", "message"), APART.values(), ids=APART.keys())
+def test_two_nodes_on_one_host_or_in_one_folder(hosts: tuple[tuple[Node, Facts], ...], message: str | None) -> None:
     job, refused = replace(ON_ACME, cluster=Cluster("lab", "hosts", (), work_dir="/srv/flagperf")), None
     try:
-        check_folders(job, [("a", a), ("b", b), ("c", c)])
+        check_apart(job, hosts)
     except ConfigError as error:
         refused = str(error)
     assert refused == message

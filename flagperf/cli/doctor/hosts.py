@@ -271,11 +271,12 @@ def _cluster_rows(job: JobConfig) -> list[Row]:
 
 
 def _folder_rows(hosts: list[_Host]) -> list[Row]:
-    """A row for each host that would write into the folder of another host."""
-    apart = [(host.node.name, host.facts.folder) for host in hosts if not host.transport.same_files]
+    """A row for each host that another node has, too, and for each that would write into the folder of another host."""
     return [
-        Row(name, "work_dir", "failed", f"the work_dir of {owner}, too: {problem}", preflight.ONE_FOLDER)
-        for name, owner, problem in preflight.same_folder(apart)
+        Row(double.name, "host", "failed", f"the host of {double.earlier}, too", preflight.ONE_HOST)
+        if double.one_host
+        else Row(double.name, "work_dir", "failed", f"the work_dir of {double.earlier}, too", preflight.ONE_FOLDER)
+        for double in preflight.doubles((host.node, host.facts) for host in hosts)
     ]
 
 

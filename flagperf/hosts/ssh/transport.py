@@ -130,6 +130,8 @@ class SshTransport(Transport):
     @override
     async def put(self, source: Path, target: str) -> None:
         folder = source.is_dir()
+        if self.same_files and Path(target).exists() and source.samefile(target):
+            return  # to write a file onto itself would empty it
 
         async def copy(files: asyncssh.SFTPClient) -> None:
             await files.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
