@@ -41,7 +41,7 @@ SLOW    := slow or paddle or tensorflow2 or mindspore or oldest or middle
 DEFAULT := not ($(SLOW))
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
-RANKS := $(patsubst %,flagperf/%.py,__init__ errors installed_cases plain secret hosts/versions) flagperf/contract flagperf/trainer \
+RANKS := $(patsubst %,flagperf/%.py,__init__ errors installed_cases plain secret user hosts/versions) flagperf/contract flagperf/trainer \
 	flagperf/partners/modelzoo/scripts flagperf/schedulers/slurm/agent.py flagperf/docker/discard.py cases
 
 .PHONY: help licenses release docs run environment quick bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)

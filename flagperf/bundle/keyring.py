@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from flagperf.bundle import signature
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Signed:
 def read_keyring(path: Path) -> Keyring:
     """Read a file of allowed signers. Raises ConfigError for a line without an Ed25519 key."""
     try:
-        lines = path.expanduser().read_text(encoding="utf-8").splitlines()
+        lines = user_path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         raise ConfigError("the file of keys cannot be read", key="keys", given=path, advice=str(error)) from None
     keys = (_trusted_key(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if _has_key(line))

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 OPENSSH = (b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-")  # how OpenSSH keys begin; all others are PEM
@@ -114,6 +115,6 @@ def _base64(data: bytes) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.expanduser().read_bytes()
+        return user_path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"the key cannot be read: {error.strerror}", key="key", given=path) from None

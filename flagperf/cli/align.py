@@ -47,7 +47,6 @@ from flagperf.compare.golden import check_overrides, computed, golden_file, iden
 from flagperf.compare.golden_page import page
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import search_path
-from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.alignment import CURVES, RECORD, log_of, recomputed
 from flagperf.contract.golden import Check, Curve, Golden, read
@@ -56,6 +55,7 @@ from flagperf.contract.regular import write_atomically
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import find_logs
 from flagperf.run.ranks_alone import ask_ranks
+from flagperf.user import user_path
 
 GOLDEN, FIND, REFERENCE, DATA = "golden=", "find=true", "reference=cpu", "data_dir="
 DEVICE = ("vendor=", "hardware=", "precision=")
@@ -82,9 +82,7 @@ def main(options: argparse.Namespace) -> int:
         for job, golden in zip(jobs, curves, strict=True):
             print(f"{job.name}, {golden.name}: {' '.join(golden.overrides)}")
         return 0
-    folder = Path(jobs[0].result_dir).expanduser().absolute() / (
-        jobs[0].run_name or f"align{datetime.now():%Y%m%d-%H%M%S}"
-    )
+    folder = user_path(jobs[0].result_dir).absolute() / (jobs[0].run_name or f"align{datetime.now():%Y%m%d-%H%M%S}")
     if REFERENCE not in options.arguments:
         checks = align(jobs, curves, folder)
         write_record(folder, path)

@@ -47,10 +47,10 @@ from flagperf.compare.page import Compared, page
 from flagperf.compare.published import NAME, pair_published
 from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.report import scaling
 from flagperf.run.console import print_unfolded
+from flagperf.user import user_path
 
 OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
 DECIDING = ("gate", "align")

@@ -16,6 +16,7 @@ from flagperf.config.parts import batch_size
 from flagperf.config.schema.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.contract.regular import read_yaml
 from flagperf.run.folder import RESULTS, RUN_LOG
+from flagperf.user import user_path
 
 OF_JOBS = ("compare", "docs")  # verbs that take several folders of runs or jobs
 FOLDERS = ("code_dir", "data_dir", "into", "render", "result_dir", "resume", "sample_dir", "source")  # keys of folders
@@ -49,7 +50,7 @@ def complete(line: str) -> list[str]:
 
 
 def _choices(words: Sequence[str], word: str) -> Iterator[str]:
-    folders = search_path([Path(folder).expanduser() for folder in _config_dirs(words)])
+    folders = search_path([user_path(folder) for folder in _config_dirs(words)])
     arguments = [other for other in words if not other.startswith("-")]
     verb = arguments[0] if arguments and arguments[0] in verbs() else ""
     called = words_of(verb or DEFAULT)
@@ -103,7 +104,7 @@ def _folders(written: str) -> Iterator[str]:
     """Folders that complete a path, in the form of the path so far."""
     head, _, name = written.rpartition("/")
     head += "/" if "/" in written else ""
-    for path in Path(head or ".").expanduser().iterdir():
+    for path in user_path(head or ".").iterdir():
         if path.is_dir() and path.name.startswith(name) and (name or not path.name.startswith(".")):
             yield f"{head}{path.name}/"
 

@@ -31,7 +31,6 @@ from pathlib import Path
 
 from flagperf.cli.help import usage
 from flagperf.config.compose import compose
-from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.data_layout import check_layout, count_entries, expected, has_layout
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.extent import NOT_THE_CASE
@@ -40,6 +39,7 @@ from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
 from flagperf.run.copies import check_copies
+from flagperf.user import user_path
 
 SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses a size
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a stopped writer

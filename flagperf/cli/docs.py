@@ -36,7 +36,6 @@ from pathlib import Path
 
 from flagperf.cli.help import usage
 from flagperf.cli.words import need, paths_and_options, runs_and_overrides
-from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.identity import Identity
 from flagperf.errors import ConfigError, nearest
@@ -48,6 +47,7 @@ from flagperf.partners.flagperf.pages.vendor import vendor_page
 from flagperf.partners.flagperf.readme import fragment
 from flagperf.partners.flagperf.submission import MeasuredJob, check, jobs_in, submissions, unfit
 from flagperf.plain import plain
+from flagperf.user import user_path
 
 SUBMISSION, ALIGNED = "submission", "require_alignment"
 

@@ -36,12 +36,12 @@ from rich.text import Text
 from flagperf import report
 from flagperf.bundle.archive import SUFFIX
 from flagperf.cli.words import above_0, expect, paths_and_options
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.export.files import FORMATS, write
 from flagperf.export.mlperf_power import write_power
 from flagperf.export.record import benchmark
 from flagperf.run.console import Terminal
+from flagperf.user import user_path
 
 POWER = ("meter", "conversion", "network")
 

@@ -22,10 +22,10 @@ import shlex
 from pathlib import Path
 
 from flagperf.cli.help import usage
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.importing.checkout import read_checkout
 from flagperf.partners.flagperf.importing.files import Imported, make_files, write_files
+from flagperf.user import user_path
 
 
 def main(options: argparse.Namespace) -> int:

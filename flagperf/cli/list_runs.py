@@ -9,13 +9,13 @@ from rich.text import Text
 
 from flagperf.cli.help import usage
 from flagperf.cli.words import paths_and_options
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.report.run_list import page
 from flagperf.report.runs import OF_IDENTITY, Listed, listed
 from flagperf.report.terminal import styled
 from flagperf.run.console import Terminal
 from flagperf.run.folder import RESULTS
+from flagperf.user import user_path
 
 HEADS = ("date", "run", "job", "verdict", "p_train")
 FILTERS = (*OF_IDENTITY, "verdict")

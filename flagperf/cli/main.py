@@ -17,8 +17,8 @@ from typing import NoReturn
 from flagperf import __version__
 from flagperf.cli.commit import commit
 from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, verb_help, verbs
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
+from flagperf.user import set_for_libraries, user_path
 
 SWEEP = (DEFAULT, "predict")  # verbs that take -m
 RENAMED = {  # verb of 0.1 → the command that replaces it
@@ -34,6 +34,7 @@ def main() -> NoReturn:
     """The entry of the console script. Never returns."""
     gc.set_threshold(20_000)  # imports make many objects that stay: visiting them took a tenth of a dry run
     _open_closed_streams()
+    set_for_libraries()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _interrupt)

@@ -33,7 +33,6 @@ from pathlib import Path
 
 from flagperf.cli.help import usage
 from flagperf.cli.words import above_0, expect, need, paths_and_options, runs_and_overrides
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.partners.flagperf.pages.chosen import chosen
 from flagperf.partners.flagperf.submission import jobs_in
@@ -42,6 +41,7 @@ from flagperf.partners.modelzoo.check import CheckResult, check
 from flagperf.partners.modelzoo.export import export
 from flagperf.partners.modelzoo.results import of_others
 from flagperf.plain import plain
+from flagperf.user import user_path
 
 ACCOUNT = "flagperf"  # until the user names an account
 VENDORS = ("tecorigin", "cpu")

@@ -38,7 +38,6 @@ from rich.console import Console
 from flagperf.cli import trust
 from flagperf.cli.help import usage
 from flagperf.config.compose import compose
-from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Outcome
@@ -52,6 +51,7 @@ from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.rounds import Ended, folder_of_run, rounds
+from flagperf.user import user_path
 
 VERB_KEYS = ("node_rank", "master")  # keys of this verb; all others are overrides
 LAST_PORT = 65535

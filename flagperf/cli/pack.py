@@ -37,13 +37,13 @@ from flagperf.cli.commit import commit
 from flagperf.cli.data import can_read, compose_case, write_sample
 from flagperf.cli.words import need, runs_and_overrides
 from flagperf.config.compose import compose
-from flagperf.config.files.user_path import user_path
 from flagperf.contract.sample_data import sample_name
 from flagperf.errors import ConfigError
 from flagperf.kit.archive import SUFFIXES
 from flagperf.kit.pack import Request, pack
 from flagperf.kit.wheels import Target, this_python
 from flagperf.run.console import Terminal, print_unfolded
+from flagperf.user import user_path
 
 MIB = 1 << 20
 

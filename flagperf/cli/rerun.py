@@ -25,11 +25,11 @@ from rich.text import Text
 
 from flagperf.cli import run, trust
 from flagperf.cli.help import usage
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
 from flagperf.run.command_file import Command, merged_overrides
 from flagperf.run.console import Terminal
+from flagperf.user import user_path
 
 
 def main(options: argparse.Namespace) -> int:

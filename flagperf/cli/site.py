@@ -28,9 +28,9 @@ from rich.text import Text
 
 from flagperf.cli.verify import NOT_AS_STATED
 from flagperf.cli.words import need, paths_and_options
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run.console import print_unfolded
+from flagperf.user import user_path
 
 SKIP = "skip"
 MOST = 5  # reasons that are shown of a refused bundle

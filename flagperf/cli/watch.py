@@ -25,11 +25,11 @@ from rich.text import Text
 
 from flagperf.cli.awaited import queue_state
 from flagperf.cli.help import usage
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_awaited, is_held
+from flagperf.user import user_path
 
 INTERVAL = 1.0  # seconds between two reads of the folder
 LOOK = 10.0  # seconds between two queries of the queue, for a run that has not begun

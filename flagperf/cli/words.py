@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from flagperf.cli.help import usage
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
+from flagperf.user import user_path
 
 OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w.]*(?==)")  # the key of key=value; a word with a slash before = is a path
 

@@ -20,6 +20,7 @@ from flagperf.hosts.leftovers import claim
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 from flagperf.secret import Mask, logins
+from flagperf.user import user_path
 
 BUILD = script(__file__, "build.sh")
 LOG = "image_build.log"  # in the log folder of the building node
@@ -134,7 +135,7 @@ def build_secrets(image: Image) -> dict[str, bytes]:
     if settings.index:
         lines.append(f"index-url = {settings.index}")
     if settings.ca_certificate:
-        secrets["ca.pem"] = Path(settings.ca_certificate).expanduser().read_bytes()
+        secrets["ca.pem"] = user_path(settings.ca_certificate).read_bytes()
         lines.append("cert = /run/secrets/ca.pem")
     if len(lines) > 1:
         secrets["pip.conf"] = "".join(f"{line}\n" for line in lines).encode()

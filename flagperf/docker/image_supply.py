@@ -13,6 +13,7 @@ from flagperf.config.schema.platform import Image
 from flagperf.docker.daemon import DockerHost
 from flagperf.docker.image_build import LOG, ImageBuild
 from flagperf.errors import HostError
+from flagperf.user import user_path
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -92,7 +93,7 @@ class ImageSupply:
 
     def _load(self, client: DockerClient) -> Any:
         assert self.image.settings.archive is not None
-        with Path(self.image.settings.archive).expanduser().open("rb") as archive:
+        with user_path(self.image.settings.archive).open("rb") as archive:
             return client.images.load(archive)
 
     async def _copy(self, first: DockerHost, docker: DockerHost) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from flagperf.config.schema.platform import Image
 from flagperf.docker.image_build import lay_out
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 ARCHIVE = "image.tar"
 CONTEXT = "image"  # folder of a build's files
@@ -40,7 +41,7 @@ def add_image(image: Image, folder: Path, say: Say) -> PackedImage:
     """
     if image.policy == "load" and image.settings.archive:
         say(f"image {image.reference}: {image.settings.archive}")
-        (folder / ARCHIVE).symlink_to(Path(image.settings.archive).expanduser().absolute())
+        (folder / ARCHIVE).symlink_to(user_path(image.settings.archive).absolute())
         return PackedImage(image.reference)
     known = inspect(image.reference)
     if known is None and image.policy == "build":

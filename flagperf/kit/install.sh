@@ -40,7 +40,11 @@ elif [ -n "$KIT_IMAGE" ]; then
         ${KIT_BASE:+--build-arg=BASE_IMAGE="$KIT_BASE"} image || stop "the image cannot be built, for the reason above"
 fi
 
-sample=$HOME/.cache/flagperf/sample
+case ${XDG_CACHE_HOME:-} in
+    /*) cache=$XDG_CACHE_HOME ;;
+    *) cache=${HOME:?set HOME to a folder of yours}/.cache ;;
+esac
+sample=$cache/flagperf/sample
 echo "4 of 4  sample data: $sample"
 for folder in sample/*/; do
     [ -d "$folder" ] || continue

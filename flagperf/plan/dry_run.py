@@ -13,13 +13,14 @@ from flagperf.contract.settings import round_seed
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
+from flagperf.user import user_path
 
 SHOWN = 8  # groups of ranks at most
 
 
 def dry_run_text(job: JobConfig) -> str:
     """The text of a job: the plan of its first round. A run would execute the plan in a folder of its own."""
-    folder = Path(job.result_dir, job.run_name or "dry-run").expanduser().absolute()
+    folder = user_path(Path(job.result_dir, job.run_name or "dry-run")).absolute()
     plan = make_plan(job, 1, folder, placeholders=True)
     notes = [*job.notes, *_plan_notes(job, plan)]
     blocks = [

@@ -23,7 +23,6 @@ from flagperf.contract.sent_code import identities
 from flagperf.contract.trace import Trace, from_json, to_json
 from flagperf.errors import ConfigError
 
-CACHE = Path("flagperf", "traces")  # below the user's cache folder
 KEPT_OUT = """
     alignment alignment_record auto_batch clear_caches cluster container data_dir deadlines dry_run eval_batch_size
     fabric log_level max_cv mlperf monitor only operators oversubscribe predict probe render repeat reports
@@ -107,15 +106,11 @@ class Tracer:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _keep(self, config: Mapping[str, Any], trace: Trace) -> None:
+        """Write a trace into the cache. Without room or rights there, the next command traces again."""
         path = self._path(config)
-        with suppress(OSError):  # a cache that cannot be written costs time only
+        with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, to_json(trace))
-
-
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's folder for traces."""
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
 
 
 def _answer(line: str, where: str) -> Trace | Untraced:

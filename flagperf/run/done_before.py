@@ -13,6 +13,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results import summary
+from flagperf.user import user_path
 
 # Keys that may differ between two runs of the same job: folders, reports, and the code of flagperf.
 MAY_DIFFER = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "submit", "only", "code")
@@ -28,7 +29,7 @@ def taken_over(job: JobConfig, folder: Path) -> Summary | None:
     """
     if job.resume is None:
         return None
-    earlier = Path(job.resume).expanduser().absolute() / job.name
+    earlier = user_path(job.resume).absolute() / job.name
     try:
         done = summary.read(earlier)
     except ConfigError:

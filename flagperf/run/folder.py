@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment
 from flagperf.contract.regular import regular, yaml_text
@@ -22,6 +21,7 @@ from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.run import made_here
+from flagperf.user import user_path
 
 DISK = {  # errors of the disk of the results during a run
     errno.ENOSPC: "no space is left for results",
@@ -42,7 +42,7 @@ def create(job: JobConfig) -> Path:
     Raises:
         ConfigError: the folder exists, or cannot be made.
     """
-    parent = Path(job.result_dir).expanduser().absolute()
+    parent = user_path(job.result_dir).absolute()
     name = job.run_name
     folder = parent / (name or f"run{datetime.now():%Y%m%d-%H%M%S}")
     try:

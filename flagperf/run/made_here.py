@@ -14,15 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from flagperf.contract.regular import write_atomically
+from flagperf.errors import ConfigError
+from flagperf.user import state_folder
 
-RECORD = "flagperf/made"  # in the state folder: a line for each file
+RECORD = "made"  # in the state folder: a line for each file
 OTHERS = 0o022  # write permissions of group and others
 
 
 def write(run: Path, path: Path, content: bytes) -> None:
     """Write a file of a run's folder, and record that this user's flagperf wrote it."""
     write_atomically(path, content)
-    with suppress(OSError, RuntimeError):  # no home folder, or a full disk: the run's folder then counts as foreign
+    with suppress(OSError, ConfigError):  # no home folder, or a full disk: the run's folder then counts as foreign
         record = _record_path()
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "a") as file:
@@ -42,7 +44,7 @@ def _line(run: Path, path: Path, content: bytes) -> str:
 
 def _recorded() -> set[str]:
     """The lines of the record; none if another user could have written the record."""
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, ConfigError):
         record = _record_path()
         with os.fdopen(os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             stats = [os.fstat(file.fileno()), record.parent.stat()]
@@ -52,5 +54,4 @@ def _recorded() -> set[str]:
 
 
 def _record_path() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or ""
-    return (Path(state) if state.startswith("/") else Path.home() / ".local/state") / RECORD
+    return state_folder() / RECORD

@@ -15,7 +15,8 @@ from flagperf.contract.trace import Trace
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.plan.plan import OWN_CODE, make_plan
 from flagperf.predict.memory import Fit, next_batch, settled
-from flagperf.predict.tracing import Tracer, Untraced, cache_folder
+from flagperf.predict.tracing import Tracer, Untraced
+from flagperf.user import cache_folder
 
 BATCH, MICRO_STEPS = "train_batch_size", "gradient_accumulation_steps"
 TRIES = 4  # traces for the largest batch
@@ -55,7 +56,7 @@ def tracer_of(job: JobConfig) -> Tracer:
     module = job.framework.trace
     if module is None:
         raise FlagperfError(f"{job.framework.product} cases are not predicted: only PyTorch cases can be traced")
-    return Tracer(_python(job), module, _import_path(job), cache_folder())
+    return Tracer(_python(job), module, _import_path(job), cache_folder() / "traces")
 
 
 def _import_path(job: JobConfig) -> str:

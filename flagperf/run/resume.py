@@ -15,6 +15,7 @@ from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.results.attempts import folders as attempt_folders
+from flagperf.user import user_path
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ def _folder(round_folder: Path) -> Path:
 
 def _earlier(run_dir: str) -> Path:
     """The folder of the run that is resumed."""
-    earlier = Path(run_dir).expanduser().absolute()
+    earlier = user_path(run_dir).absolute()
     if not earlier.is_dir():
         problem, allowed = "there is no run to resume", "the folder of a run, such as result/run20260101-120000"
         raise ConfigError(problem, key="resume", given=earlier, allowed=allowed, advice="flagperf list runs shows them")

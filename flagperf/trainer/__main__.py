@@ -25,6 +25,7 @@ from flagperf.trainer.sinks import close_sinks, open_sinks
 from flagperf.trainer.start.extension import apply_extension, import_modules
 from flagperf.trainer.start.framework import import_framework
 from flagperf.trainer.start.imports import import_components, without_garbage_collection
+from flagperf.user import set_for_libraries
 
 
 def main() -> NoReturn:
@@ -33,6 +34,7 @@ def main() -> NoReturn:
     rank = int(os.environ.get("RANK", "0"))
     redirect_output(rank)
     multiprocessing.set_start_method("fork", force=True)  # of processes that load data; Python 3.14 has another default
+    set_for_libraries()
     try:
         config = read_config(sys.argv[1:])
         logging.basicConfig(level=config["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s")

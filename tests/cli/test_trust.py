@@ -64,17 +64,17 @@ def without_record(_: Path, state: Path) -> str:
 
 
 def record_of_another(_: Path, state: Path) -> str:
-    os.chown(state / made_here.RECORD, 1234, 1234)
+    os.chown(state / "flagperf" / made_here.RECORD, 1234, 1234)
     return FILE
 
 
 def record_that_all_may_write(_: Path, state: Path) -> str:
-    (state / made_here.RECORD).chmod(0o666)
+    (state / "flagperf" / made_here.RECORD).chmod(0o666)
     return FILE
 
 
 def linked_record(_: Path, state: Path) -> str:
-    record = state / made_here.RECORD
+    record = state / "flagperf" / made_here.RECORD
     record.symlink_to(record.rename(record.with_name("elsewhere")))
     return FILE
 

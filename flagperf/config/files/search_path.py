@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _INSTALLED = PACKAGE / "conf"
@@ -27,7 +28,7 @@ def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
     replace a case, data set, mutable list, fingerprint, file of reference points, size or framework, because results
     could not be compared.
     """
-    folders = tuple(Path(folder).expanduser().absolute() for folder in config_dirs)
+    folders = tuple(user_path(folder).absolute() for folder in config_dirs)
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError("no such configuration folder", key="--config-dir", given=folder)

@@ -14,6 +14,7 @@ from flagperf.contract.build import Where, build
 from flagperf.contract.extent import Extent, extent_of
 from flagperf.contract.sample_data import sample_name
 from flagperf.errors import ConfigError
+from flagperf.user import cache_folder, user_path
 
 DATA_DIR = "<data_dir>"  # stands for the folder in a dry run without data_dir
 
@@ -26,7 +27,7 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
             raise ConfigError(
                 "data_dir lies on other hosts", key="data_dir", given=user_dir, allowed="an absolute path"
             )
-        folder = Path(user_dir).expanduser().absolute()
+        folder = user_path(user_dir).absolute()
         return str(folder), _missing(folder, final)
     sample = final.get("data.sample")
     # A full case trains on generated data only when data_dir says so, or when it is synthetic and only shapes count.
@@ -42,7 +43,7 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
 
 def _missing(folder: Path, final: Layer) -> str | None:
     """The note of a dry run about a missing folder. A run makes missing sample data."""
-    is_sample = folder.is_relative_to(Path(final.get("sample_dir")).expanduser().absolute())
+    is_sample = folder.is_relative_to(sample_dir(final.get("sample_dir")))
     if is_sample or folder.is_dir() or not (final.get("dry_run") and _has_same_files(final)):
         return None
     return f"data_dir {folder} is no folder of this machine: a run would be refused"
@@ -80,9 +81,14 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     return extent_of(config)
 
 
-def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:
-    """Folder of a case's sample data on this machine."""
-    return Path(sample_dir).expanduser().absolute() / sample_name(case, sample)
+def sample_dir(given: str | None) -> Path:
+    """The folder of all sample data on this machine."""
+    return user_path(given).absolute() if given else cache_folder() / "sample"
+
+
+def sample_folder(given: str | None, case: str, sample: Mapping[str, Any]) -> Path:
+    """Folder of a case's sample data on this machine. `given`: sample_dir."""
+    return sample_dir(given) / sample_name(case, sample)
 
 
 def moved(value: Any, old: str, new: str) -> Any:

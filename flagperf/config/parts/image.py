@@ -17,6 +17,7 @@ from flagperf.config.schema.platform import Framework, Image, ImageSettings, Ima
 from flagperf.contract.build import Where
 from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 DOCKERFILE = "Dockerfile"
 ON_BASE = VENDORS / "on_base"  # a folder for each framework, with a Dockerfile that builds on the image `base`
@@ -55,7 +56,7 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
             raise refused("there is no Dockerfile to build from", wanted_by, folder)
         certificate = settings.ca_certificate
-        if certificate and not Path(certificate).expanduser().is_file():
+        if certificate and not user_path(certificate).is_file():
             raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
         source = replace(source, requirements=(*source.requirements, *vendor.extension.requirements))
         tag = content_tag(build_context(folder, source, extra), source)
@@ -73,7 +74,7 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         problem = f"image {source.name} is used as it is, so no packages can be added"
         advice = f"take an image that has them, or build on it: {key}.base={source.name}"
         raise refused(problem, f"{key}.requirements", ", ".join(source.requirements), advice)
-    if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
+    if policy == "load" and not (settings.archive and user_path(settings.archive).is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
 
@@ -95,7 +96,7 @@ def pod_image(vendor: Vendor, framework: Framework, pods: Kubernetes, settings: 
 def _folder(vendor: Vendor, framework: Framework, entry: str, source: ImageSource) -> Path:
     """The folder of the Dockerfile: the configured folder, the vendor's own, or the one for any base image."""
     if source.folder:
-        return Path(source.folder).expanduser()
+        return user_path(source.folder)
     vendor_folder, shared = VENDORS / vendor.name / "docker" / entry, ON_BASE / framework.name
     candidates = [
         folder for folder in (vendor_folder, *([shared] if source.base else [])) if (folder / DOCKERFILE).is_file()

@@ -10,10 +10,10 @@ from typing import Any
 
 from flagperf.config.files.layer import Layer
 from flagperf.config.files.search_path import find
-from flagperf.config.files.user_path import user_path
 from flagperf.contract.build import Where
 from flagperf.contract.leaves import Leaves
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 ASCII_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups with a key `name`

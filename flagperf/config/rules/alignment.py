@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.files.search_path import family_of, find
-from flagperf.config.files.user_path import user_path
 from flagperf.contract.alignment import RECORD, AlignmentRecord, command, files_of, recomputed
 from flagperf.contract.build import Where, build
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.identity import Identity
 from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 KEY = "alignment"
 

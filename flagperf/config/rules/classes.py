@@ -16,6 +16,7 @@ from flagperf.contract.build import Where
 from flagperf.contract.leaves import Leaves
 from flagperf.contract.mesh import STRATEGIES
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts of its framework
 WRITERS = ("sinks", "reports")  # components that write results; any package may have them
@@ -80,7 +81,7 @@ def other_libraries(config: Mapping[str, Any], framework: Framework, where: Wher
 def _own_modules(code_dir: str | None) -> set[str]:
     """Module names in the user's folders of code."""
     code_folders = [folder for folder in (code_dir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)) if folder]
-    folders = [Path.cwd(), *(Path(folder).expanduser() for folder in code_folders)]
+    folders = [Path.cwd(), *(user_path(folder) for folder in code_folders)]
     paths = (
         path
         for folder in folders

@@ -22,6 +22,7 @@ from flagperf.config.schema.platform import Vendor
 from flagperf.config.schema.values import Typed
 from flagperf.contract.build import Where
 from flagperf.errors import ConfigError
+from flagperf.user import user_path
 
 SHIPPED = ("flagperf", "cases")
 USUAL_PYTHON = (None, "python3")  # interpreters of the shipped runtimes
@@ -56,7 +57,7 @@ def replacing_code(config: Mapping[str, Any], typed: Typed, where: Where) -> Ite
     if typed.vendor.extension.code:
         yield from in_code_dir(str(typed.vendor.extension.code), libraries, "vendor.extension.folder")
     cluster = typed.cluster
-    folders = (cluster.work_dir, Path(config["result_dir"]).expanduser().absolute())
+    folders = (cluster.work_dir, user_path(config["result_dir"]).absolute())
     if cluster.kubernetes is not None:
         yield from in_mounts(cluster.kubernetes.mounts, folders, "cluster.kubernetes.mounts", where)
     elif typed.runtime.kind == "docker":
@@ -87,7 +88,7 @@ def own_code(config: Mapping[str, Any], typed: Typed, allowed: Iterable[ConfigEr
 def in_code_dir(code_dir: str | None, libraries: Collection[str], key: str = "code_dir") -> Iterator[ConfigError]:
     """An error for a folder that comes before all packages in the ranks, such as `code_dir`."""
     if code_dir:
-        folder = Path(code_dir).expanduser()
+        folder = user_path(code_dir)
         if not folder.is_dir():
             raise ConfigError("no such folder", key=key, given=folder)
         if names := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *libraries, *STANDARD}):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from flagperf.config.parts.platform import OWN_VARIABLES
@@ -19,6 +18,7 @@ from flagperf.contract.build import Where
 from flagperf.contract.leaves import leaves
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, SHORTEST, Mask, is_hidden, is_secret, logins, shown
+from flagperf.user import user_path
 
 ENVIRONMENTS = ("vendor.environment", "vendor.deterministic_environment")
 LOGINS = (*ENVIRONMENTS, *(f"cluster.image.{name}" for name in ("index", "http_proxy", "https_proxy", "no_proxy")))
@@ -112,7 +112,7 @@ def read_secret(secret: Secret, key: str, where: Where) -> str:
         key, given, problem = f"{key}.file", secret.file, "the file of a secret is empty"
         advice = "a file with nothing but the value, which only you may read"
         try:
-            value = Path(secret.file).expanduser().read_text("utf-8").rstrip("\r\n")
+            value = user_path(secret.file).read_text("utf-8").rstrip("\r\n")
         except OSError as error:
             value, problem = "", f"the file of a secret cannot be read: {error.strerror}"
         except UnicodeDecodeError:

@@ -33,7 +33,7 @@ KEYS: dict[str, Field] = {
     "division": text("closed", "open", platform=True),
     "data_dir": text(null=True, platform=True),
     "code_dir": text(null=True, platform=True),
-    "sample_dir": text(platform=True),
+    "sample_dir": text(null=True, platform=True),
     "result_dir": text(platform=True),
     "reports": Field(list, platform=True),
     "run_name": folder_name(null=True, platform=True),

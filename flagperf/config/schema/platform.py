@@ -22,6 +22,7 @@ from flagperf.contract.fields import (
     Variable,
     VariablePattern,
 )
+from flagperf.user import user_path
 
 NumberFormat = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 Ulimit = Literal[
@@ -156,7 +157,7 @@ class Extension:
     @property
     def code(self) -> Path | None:
         """The folder of the code; None: no code."""
-        return Path(self.folder).expanduser().absolute() / "code" if self.folder else None
+        return user_path(self.folder).absolute() / "code" if self.folder else None
 
     @property
     def has_code(self) -> bool:

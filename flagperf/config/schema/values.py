@@ -18,6 +18,7 @@ from flagperf.contract.mesh import Mesh
 from flagperf.contract.records import Change
 from flagperf.contract.target import Target
 from flagperf.secret import Mask
+from flagperf.user import user_path
 
 FOLDER_SAFE = "+,=@[]{}' "  # kept in a folder's name, as letters, digits and "_.-~" are; others become %XX
 
@@ -117,7 +118,7 @@ class JobConfig:
     @property
     def code_dirs(self) -> tuple[Path, ...]:
         """Folders of own Python code for the ranks, highest precedence first."""
-        code_dir = Path(self.code_dir).expanduser().absolute() if self.code_dir else None
+        code_dir = user_path(self.code_dir).absolute() if self.code_dir else None
         return tuple(folder for folder in (code_dir, self.vendor.extension.code) if folder)
 
     @property

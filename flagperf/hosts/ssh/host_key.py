@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import asyncssh
 
 from flagperf.config.schema.cluster import Node
+from flagperf.user import user_path
 
 USUAL_PORT = 22
 USUAL_FILE = "~/.ssh/known_hosts"
@@ -73,5 +73,5 @@ def _files(known_hosts: Any) -> tuple[str, ...]:
     """The files with known keys that asyncssh reads."""
     if isinstance(known_hosts, str):
         return (known_hosts,)
-    usual = Path(USUAL_FILE).expanduser()
+    usual = user_path(USUAL_FILE)
     return tuple(known_hosts or ()) or ((str(usual),) if usual.is_file() else ())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.errors import ConfigError
+from flagperf.user import home, user_path
 
 if TYPE_CHECKING:
     import asyncssh
@@ -46,6 +46,7 @@ def connect_options(
     host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
 ) -> dict[str, Any]:
     """The options of asyncssh.connect. The user's ssh configuration decides everything else."""
+    home()  # asyncssh looks for files there: without a home it ends with an error that names nothing
     options: dict[str, Any] = {
         "connect_timeout": timeout,
         "login_timeout": timeout,
@@ -93,4 +94,4 @@ def openssh_argv(route: Sequence[Node], ssh: Ssh) -> list[str]:
 
 def local_path(path: str) -> str:
     """A path of this machine, with ~ replaced."""
-    return str(Path(path).expanduser())
+    return str(user_path(path))

@@ -6,7 +6,6 @@ flagperf starts no pods: kubectl applies the manifests, and `flagperf report …
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import shlex
 import socket
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from flagperf.config.files.user_path import user_path
+from flagperf import user
 from flagperf.config.parts.image import STAND_IN as NO_IMAGE
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
@@ -34,6 +33,7 @@ from flagperf.schedulers.kubernetes.monitors import measured
 from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
 from flagperf.schedulers.kubernetes.text import manifest_text
 from flagperf.schedulers.request import Request
+from flagperf.user import user_path
 
 if TYPE_CHECKING:
     from flagperf.schedulers.request import Launch
@@ -109,7 +109,7 @@ def _file(job: JobConfig, number: int) -> Path:
 
 def _text(job: JobConfig, number: int, folder: Path, file: Path | None) -> tuple[Plan, str]:
     """The plan of a round, and the text of its manifests. `file`: the future file of the text, if any."""
-    owner = f"{getpass.getuser()}.{socket.gethostname()}"
+    owner = f"{user.name()}.{socket.gethostname()}"
     name = job_name(job, number, folder, owner)
     on_its_pods = on_pods(job, name)
     plan = make_plan(on_its_pods, number, folder)

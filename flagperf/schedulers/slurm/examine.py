@@ -13,6 +13,7 @@ from flagperf.hosts.findings import Check, Finding, Row, look
 from flagperf.schedulers.slurm.commands import SLURM, ask
 from flagperf.schedulers.slurm.launcher_jobs import launcher_jobs
 from flagperf.schedulers.slurm.request import gpus_per_node
+from flagperf.user import user_path
 
 OVER_NETWORK = "nfs|lustre|gpfs|beegfs|ceph|fuse|smb|9p|panfs|wekafs|afs|pvfs|orangefs|fhgfs|quobyte|gfs"
 NO_PYXIS = "the site has no pyxis: runtime=process, or apptainer"
@@ -86,7 +87,7 @@ class _Checks:
     async def files(self) -> Finding:
         if not self.slurm.shared:
             return Finding(f"code is sent to {self.job.cluster.work_dir} of each node, and logs collected")
-        folder = Path(self.job.result_dir).expanduser().absolute()
+        folder = user_path(self.job.result_dir).absolute()
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         kind = (await ask("stat", "--file-system", "--format=%T", str(existing))).strip()
         advice = "" if re.search(OVER_NETWORK, kind) else "give a result_dir that the nodes see, or slurm.shared: false"

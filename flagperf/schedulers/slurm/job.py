@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import pwd
 import re
 import time
 from collections.abc import Mapping, Sequence
 
 from flagperf.errors import HostError
 from flagperf.schedulers.slurm.commands import ask
+from flagperf.user import name_of
 
 SETTLE = 20.0  # seconds for the final state of a job that is being ended
 POLL = 0.5  # seconds between two queries
@@ -149,10 +149,7 @@ async def with_canceller(state: str, number: int | str) -> str:
     except HostError:
         return state
     match = re.fullmatch(r"CANCELLED by (\d+)", state_text.strip())
-    try:
-        return f"CANCELLED by {pwd.getpwuid(int(match[1])).pw_name}" if match else state_text.strip() or state
-    except KeyError:  # this machine does not know the user
-        return f"CANCELLED by user {match[1]}" if match else state
+    return f"CANCELLED by {name_of(int(match[1]))}" if match else state_text.strip() or state
 
 
 async def job_fields(number: int | str) -> dict[str, str]:

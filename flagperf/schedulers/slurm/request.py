@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from flagperf.config.schema.schedulers import Slurm
 from flagperf.config.schema.values import JobConfig
+from flagperf.user import user_path
 
 PREFIX = "flagperf"  # begin of the comment and of the name of each job
 SUBMITTED = "submitted"  # the comment of a job without a waiting launcher
@@ -27,7 +27,7 @@ def step_options(job: JobConfig, slurm: Slurm) -> Mapping[str, object]:
     """Further options of the srun steps that reach the nodes of a job: options of the runtime and of the site."""
     fields = {
         "image": job.runtime.image or "IMAGE",
-        "run": Path(job.result_dir).expanduser().absolute(),
+        "run": user_path(job.result_dir).absolute(),
         "data": job.data_dir,
     }
     of_runtime = {name: value.format(**fields) for name, value in job.runtime.srun.items()}

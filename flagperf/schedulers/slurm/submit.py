@@ -26,6 +26,7 @@ from flagperf.schedulers.slurm.commands import ask
 from flagperf.schedulers.slurm.request import request
 from flagperf.schedulers.slurm.script import SCRIPT, Submission, script
 from flagperf.secret import quoted
+from flagperf.user import user_path
 
 if TYPE_CHECKING:
     from flagperf.schedulers.request import Launch
@@ -53,7 +54,7 @@ class SubmitRequest(Request):
     @override
     def text(self) -> str:
         pairs = zip(self.jobs, self.names, strict=True)
-        folders = [Path(job.result_dir).expanduser().absolute() / name for job, name in pairs]
+        folders = [user_path(job.result_dir).absolute() / name for job, name in pairs]
         return "\n".join(script(group) for group in _groups(self.jobs, folders, self.command))
 
     @override
