@@ -147,15 +147,23 @@ def with_details(problem: str, details: Mapping[str, str]) -> str:
 def near(given: object, known: Iterable[str]) -> list[str]:
     """The known names that were probably meant, at most three, whether in capitals or not.
 
-    The same name, else names that end in the given one (batch_size, train_batch_size), else the most similar.
+    The same name, else a name with two neighbouring letters exchanged, else names that end in the given one
+    (batch_size, train_batch_size), else the most similar.
     """
     text, names = str(given).lower(), sorted(known, key=lambda name: (name.count("."), name))
     if same := [name for name in names if name.lower() == text]:
         return same[:1]
+    if exchanged := [name for name in names if name.lower() in _exchanged(text)]:
+        return exchanged[:1]
     if longer := [name for name in names if len(text) >= SHORTEST and name.lower().endswith((f"_{text}", f".{text}"))]:
         return [name for name in longer if name.count(".") == longer[0].count(".")][:3]
     by_lower = {name.lower(): name for name in reversed(names)}
     return [by_lower[name] for name in difflib.get_close_matches(text, sorted(by_lower), n=1)]
+
+
+def _exchanged(text: str) -> set[str]:
+    """The text with each two neighbouring letters exchanged: "lsit" → "list" and others."""
+    return {f"{text[:at]}{text[at + 1]}{text[at]}{text[at + 2 :]}" for at in range(len(text) - 1)}
 
 
 def meant(given: object, known: Iterable[str]) -> str | None:
@@ -166,5 +174,5 @@ def meant(given: object, known: Iterable[str]) -> str | None:
 
 def nearest(given: str, options: Iterable[str]) -> str:
     """Say which option was probably meant, or list them all."""
-    known = sorted(options)
+    known = sorted(set(options))
     return meant(given, known) or f"one of: {', '.join(known)}"

@@ -43,7 +43,7 @@ from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.about_choice import about_choice, groups_of, product_vendor
 from flagperf.config.files import search_path
 from flagperf.config.schema.keys import FIELDS
-from flagperf.errors import ConfigError, nearest
+from flagperf.errors import ConfigError, meant
 from flagperf.report.fitted import FittedTable
 from flagperf.run.console import print_unfolded
 
@@ -72,7 +72,8 @@ def main(options: argparse.Namespace) -> int:
             continue
         if not (groups := groups_of(kind, folders)):
             choices = (name for group in KINDS.values() for name in search_path.options(group, folders))
-            allowed = nearest(kind, [*KINDS, RUNS, *cases, *choices])
+            lists = [*KINDS, RUNS]
+            allowed = meant(kind, {*lists, *cases, *choices}) or f"{', '.join(lists)}, or a name in one of these lists"
             raise ConfigError("no list and no choice has this name", given=kind, allowed=allowed)
         for group in groups:
             print_unfolded(columns(iter(about_choice(group, kind, folders))))

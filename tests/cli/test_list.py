@@ -235,6 +235,13 @@ def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
             id="unknown kind",
         ),
         pytest.param(
+            ["nosuch"],
+            "flagperf: no list and no choice has this name\n  where:   command line\n  given:   nosuch\n"
+            "  allowed: cases, frameworks, vendors, hardware, clusters, experiments, runs, or a name in one of these "
+            "lists\n",
+            id="a name that resembles none",
+        ),
+        pytest.param(
             ["bort"],
             "flagperf: no list and no choice has this name\n  where:   command line\n  given:   bort\n"
             "  allowed: did you mean 'bert'?\n",

@@ -46,7 +46,9 @@ def test_the_new_files_compose(
     folder = tmp_path / "mine"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert files == FILES[kind]
-    assert not [file for file in files if "NAME" in (folder / file).read_text()]
+    texts = "\n".join((folder / file).read_text() for file in sorted(files))
+    capitals = set(re.findall(r"\w*(?:NAME|MINE|[A-Z]mine)\w*|mine_[A-Z]\w*", texts))
+    assert capitals == {"case": set(), "vendor": {"NCCL_SOCKET_IFNAME", "MINE_VISIBLE_DEVICES"}}[kind]
     assert capsys.readouterr().out.startswith(f"mine: {len(files)} files. Try:\n  ")
     assert compose(OVERRIDES[kind], [folder]).config["case"] == {"case": "mine", "vendor": "resnet50"}[kind]
 
@@ -58,6 +60,16 @@ def test_the_new_files_compose(
             ["case", "resnet50"],
             lines("flagperf has a case of this name", where="command line", given="resnet50", do="choose another name"),
             id="name of a shipped case",
+        ),
+        pytest.param(
+            ["case", "json"],
+            lines(
+                "Python has a module or word of this name",
+                where="command line",
+                given="json",
+                do="choose another name",
+            ),
+            id="name of a module of Python",
         ),
         pytest.param(
             ["vendor", "Mine"], lines("not a name", where="command line", given="Mine", allowed=NAMES), id="capitals"

@@ -10,7 +10,7 @@ import yaml
 
 from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.keys import KEYS, PARTS, is_platform, is_under
-from flagperf.errors import meant
+from flagperf.errors import meant, nearest
 
 
 def keys(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -106,3 +106,7 @@ def test_a_key_stands_for_all_below_it() -> None:
 def test_meant() -> None:
     assert meant("nprocs", KEYS) == "did you mean 'nproc'?"
     assert meant("zzz", KEYS) is None
+    verbs = ("list", "site", "data", "docs", "doctor", "run", "rerun")
+    for given, expected in (("lsit", "list"), ("zsq", None), ("dosc", "docs"), ("urn", "run"), ("LSIT", "list")):
+        assert meant(given, verbs) == (expected and f"did you mean {expected!r}?"), given
+    assert nearest("zzz", ["b", "a", "b"]) == "one of: a, b"
