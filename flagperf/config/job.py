@@ -18,6 +18,7 @@ from flagperf.config.files.user_files import own_files
 from flagperf.config.parts import batch_size
 from flagperf.config.parts.data_layout import data_dir, data_section, extent
 from flagperf.config.parts.fingerprint import stated_fingerprint
+from flagperf.config.parts.image import image_note
 from flagperf.config.parts.names import check_users, names, size
 from flagperf.config.parts.platform import check_hardware_chosen, container_options, image, typed_parts
 from flagperf.config.parts.reach import with_reach
@@ -74,7 +75,9 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
     without_secrets = keep_secrets(completed, typed, overrides, checked.where)
 
     size_note = batch_size.note(checked.final) if checked.auto else None
-    notes = (checked.layers.note, data_note, extension_note, size_note, *too_short(without_secrets.secrets))
+    chosen_image = image(typed, checked.where, dry_run=completed["dry_run"])
+    image_text = image_note(chosen_image, typed) if completed["dry_run"] else None
+    notes = (checked.layers.note, data_note, image_text, extension_note, size_note, *too_short(without_secrets.secrets))
     compose_again = partial(_compose_alone, folders=folders)
     fields: dict[str, Any] = {  # all other fields are values of the configuration
         **vars(typed),
@@ -85,7 +88,7 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
         "strategy": completed["parallel"]["_target_"],
         "mesh": parallel(completed, checked.where),
         "container": container_options(typed.runtime, typed.vendor, typed.cluster),
-        "image": image(typed.runtime, typed.vendor, typed.framework, typed.cluster, checked.where),
+        "image": chosen_image,
         "local_python": local_python(typed.framework),
         "python_path": os.environ.get("PYTHONPATH", ""),
         "changes": checked.changes,

@@ -12,7 +12,6 @@ from shipped import VENDORS
 from flagperf.cli.check_vendor import check_vendor
 from flagperf.cli.vendor_files import Lack
 from flagperf.config.files.search_path import CONF
-from flagperf.config.files.search_path import VENDORS as VENDOR_FILES
 from flagperf.config.rules.extension import NO_PROOF
 from flagperf.errors import ConfigError
 
@@ -158,8 +157,9 @@ def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
     (acme / "hardware/B1.yaml").write_text("vendor: [\n")
     (acme / "vendor/acme/resnet50/A1.yaml").write_text(f"{GLOBAL}train_batch_sise: 64\n")
     missing = "a required key is missing; text"
+    key = "vendor.image.pytorch"
     image = (
-        f"name the vendor's image in vendor.image.pytorch.name, or add {VENDOR_FILES}/acme/docker/pytorch/Dockerfile"
+        f"name the vendor's image in {key}.name, or an image to build on in {key}.base; read docs/adding-a-vendor.md"
     )
     assert needed(acme) == [
         ("acme.yaml", "vendor.titel", "unknown key; did you mean 'title'?"),

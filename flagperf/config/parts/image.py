@@ -14,6 +14,7 @@ from flagperf.config.files.search_path import VENDORS
 from flagperf.config.parts.versions import is_older, numbers
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import Framework, Image, ImageSettings, ImageSource, Vendor
+from flagperf.config.schema.values import Typed
 from flagperf.contract.build import Where
 from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
@@ -23,17 +24,20 @@ DOCKERFILE = "Dockerfile"
 ON_BASE = VENDORS / "on_base"  # a folder for each framework, with a Dockerfile that builds on the image `base`
 REQUIREMENTS = "requirements.txt"  # of a training process; the vendor's file, else flagperf's own list
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
-STAND_IN = "registry.example.com/flagperf:image"  # for a missing image of pods, in a dry run
+STAND_IN = "registry.example.com/flagperf:image"  # for a missing image, in a dry run
 
 
-def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, where: Where) -> Image:
-    """The image for a vendor's framework, in the requested version.
+def choose_image(
+    vendor: Vendor, framework: Framework, settings: ImageSettings, where: Where, *, dry_run: bool = False
+) -> Image:
+    """The image for a vendor's framework, in the requested version. In a dry run STAND_IN stands for a missing one.
 
     Raises:
-        ConfigError: the policy needs a missing file, such as a Dockerfile; packages are requested for a ready image; or
-            the trainer does not run on the image's version of the framework.
+        ConfigError: the policy needs a missing file, such as a Dockerfile; packages are requested for a ready image;
+            the vendor's files name no image; or the trainer does not run on the image's version of the framework.
     """
-    entry, version = entry_of(vendor, framework)
+    check_version(vendor, framework, where)
+    entry = entry_of(vendor, framework)[0]
     source, extra = vendor.image.get(entry) or ImageSource(), framework.extra
     folder = _folder(vendor, framework, entry, source)
     buildable = (folder / DOCKERFILE).is_file()
@@ -44,13 +48,6 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     def refused(problem: str, key: str, value: object = None, advice: str | None = None, **details: str) -> ConfigError:
         return ConfigError(problem, where=where(key), key=key, given=value, advice=advice, **details)
 
-    lowest = next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
-    if version and lowest and is_older(version, lowest):
-        if entry not in vendor.image:
-            problem = "the trainer does not run on this version"
-            raise refused(problem, "framework.version", version, allowed=f"{lowest} or newer")
-        problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
-        raise refused(problem, f"{key}.name", source.name, "use a newer image of the vendor")
     if policy == "build":
         if not buildable:
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
@@ -63,7 +60,9 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         vendor_name = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # docker allows these characters in a name
         return Image(f"flagperf-{vendor_name}-{framework.name}:{tag}", policy, settings, folder, source, extra)
     if not source.name:
-        advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
+        if dry_run and not settings.policy and framework.version is None:
+            return Image(STAND_IN, "present", settings)
+        advice = f"name the vendor's image in {key}.name, or an image to build on in {key}.base; read {page(vendor)}"
         if buildable:
             advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one, of {folder}"
         wanted = f"{framework.name} {framework.version}" if framework.version else framework.name
@@ -77,6 +76,45 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     if policy == "load" and not (settings.archive and user_path(settings.archive).is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
+
+
+def check_version(vendor: Vendor, framework: Framework, where: Where) -> None:
+    """Refuse a version of the framework that the trainer does not run on."""
+    entry, version = entry_of(vendor, framework)
+    lowest = _lowest(framework)
+    if not (version and lowest and is_older(version, lowest)):
+        return
+    if entry not in vendor.image:
+        problem, key = "the trainer does not run on this version", "framework.version"
+        raise ConfigError(problem, where=where(key), key=key, given=version, allowed=f"{lowest} or newer")
+    problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
+    key, advice = f"vendor.image.{entry}.name", "use a newer image of the vendor"
+    raise ConfigError(problem, where=where(key), key=key, given=vendor.image[entry].name, advice=advice)
+
+
+def _lowest(framework: Framework) -> str | None:
+    """The oldest version of the framework on which the trainer runs; None: not stated."""
+    return next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
+
+
+def image_note(image: Image | None, typed: Typed) -> str | None:
+    """A line for a plan: the image is a stand-in, or its name says a version that a run would refuse."""
+    vendor, framework, pods = typed.vendor, typed.framework, typed.cluster.kubernetes
+    reference = image.reference if image else typed.runtime.image or ""
+    if reference == STAND_IN and not pods:  # manifests name the key of pods
+        problem = f"vendor {vendor.name} names no image for {framework.name}: {STAND_IN} stands for it"
+        return f"{problem}, and a run would be refused ({page(vendor)})"
+    named = re.search(rf"{framework.name}[-_:]?(\d+(?:\.\d+)+)", reference.rpartition("/")[2])
+    lowest = _lowest(framework)
+    if named and lowest and is_older(named[1], lowest):
+        problem = f"image {reference}: by its name it has {framework.product} {named[1]}"
+        return f"{problem}, and the trainer needs {lowest} or newer: a run would be refused ({page(vendor)})"
+    return None
+
+
+def page(vendor: Vendor) -> str:
+    """The page about the vendor's images; of a vendor of the user's own, about how to add a vendor."""
+    return f"vendors/{vendor.name}/README.md" if (VENDORS / vendor.name).is_dir() else "docs/adding-a-vendor.md"
 
 
 def pod_image(vendor: Vendor, framework: Framework, pods: Kubernetes, settings: ImageSettings, where: Where) -> Image:

@@ -10,12 +10,12 @@ from typing import Any
 
 from flagperf.config.files.layer import Layer
 from flagperf.config.files.search_path import find, options
-from flagperf.config.parts.image import choose_image, pod_image
+from flagperf.config.parts.image import check_version, choose_image, pod_image
 from flagperf.config.parts.names import check_ascii
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.framework import check_framework
 from flagperf.config.schema.monitor_tool import make_table
-from flagperf.config.schema.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.config.schema.platform import ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.schema.schedulers import SOURCES
 from flagperf.config.schema.values import JobConfig, Typed
 from flagperf.contract.build import Where, build
@@ -146,13 +146,16 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
     return result
 
 
-def image(runtime: RuntimeSettings, vendor: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
+def image(typed: Typed, where: Where, *, dry_run: bool) -> Image | None:
     """The image; None where the runtime needs no image. Pods always have an image."""
+    vendor, framework, hosts = typed.vendor, typed.framework, typed.cluster
+    if framework.version is not None:
+        check_version(vendor, framework, where)
     if hosts.kubernetes is not None:
         return pod_image(vendor, framework, hosts.kubernetes, hosts.image, where)
-    if runtime.kind != "docker":
+    if typed.runtime.kind != "docker":
         return None
-    return choose_image(vendor, framework, hosts.image, where)
+    return choose_image(vendor, framework, hosts.image, where, dry_run=dry_run)
 
 
 def _check_runtime(runtime: RuntimeSettings, hosts: Cluster, dry_run: bool, where: Where) -> None:

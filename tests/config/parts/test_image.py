@@ -13,7 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from flagperf.config.compose import compose
-from flagperf.config.parts.image import ON_BASE, build_context, content_tag
+from flagperf.config.files.search_path import CONF, VENDORS
+from flagperf.config.parts.image import ON_BASE, STAND_IN, build_context, content_tag
 from flagperf.config.schema.platform import Image, ImageSettings, ImageSource
 from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
 from flagperf.errors import ConfigError
@@ -153,12 +154,27 @@ def test_what_pip_installs_in_an_image(tmp_path: Path, words: tuple[str, ...], w
         pytest.param(
             ("vendor=metax", "hardware=C500", "vendor.image.pytorch.base=their:1"), "their:1", set(), id="a ready image"
         ),
+        pytest.param(
+            ("vendor=iluvatar", "hardware=BI-V150", "model=paddle/bert", "+vendor.image.paddle.base=their:1"),
+            "their:1",
+            set(),
+            id="PaddlePaddle on a vendor's image",
+        ),
+        pytest.param(
+            ("vendor=iluvatar", "hardware=BI-V150", "model=tensorflow2/resnet50", "+vendor.image.tensorflow2.base=t:1"),
+            "t:1",
+            set(),
+            id="TensorFlow 2 on a vendor's image",
+        ),
     ],
 )
-def test_an_image_on_a_base_keeps_its_torch(tmp_path: Path, words: tuple[str, ...], base: str, more: set[str]) -> None:
+def test_an_image_on_a_base_keeps_its_framework(
+    tmp_path: Path, words: tuple[str, ...], base: str, more: set[str]
+) -> None:
     image = compose([*words, "data_dir=/data", "dry_run=true"]).image
     assert image is not None
-    assert (image.policy, image.folder) == ("build", ON_BASE / "pytorch")
+    assert image.folder is not None
+    assert (image.policy, image.folder.parent) == ("build", ON_BASE)
     assert str(image.source.base).startswith(base)
     assert {line for line in image.source.requirements if not line.startswith("-")} == more
     lay_out(image, tmp_path / "context")
@@ -167,7 +183,89 @@ def test_an_image_on_a_base_keeps_its_torch(tmp_path: Path, words: tuple[str, ..
     (expression,) = re.findall(r"sed -i '([^']+)' \S+", dockerfile)
     subprocess.run(["sed", "-i", expression, file], check=True)
     left = {Requirement(line).name for line in file.read_text().splitlines()}
-    assert before - left == {"torch", "torchvision", "torchaudio"}
+    kept = {
+        "pytorch": {"torch", "torchvision", "torchaudio"},
+        "paddle": {"paddlepaddle"},
+        "tensorflow2": {"tensorflow-cpu"},
+    }
+    assert before - left == kept[image.folder.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "reference", "note"),
+    [
+        *(
+            pytest.param(
+                (f"vendor={vendor}", f"hardware={product}", f"model={case}"),
+                STAND_IN,
+                f"vendor {vendor} names no image for {case.partition('/')[0]}: {STAND_IN} stands for it, and a run "
+                f"would be refused (vendors/{vendor}/README.md)",
+                id=f"{vendor}: {case}",
+            )
+            for vendor, product in (("iluvatar", "BI-V150"), ("kunlunxin", "R300"), ("ascend", "Ascend910"))
+            for case in ("paddle/bert",)
+        ),
+        pytest.param(
+            ("vendor=ascend", "hardware=Ascend910", "model=mindspore/resnet50"),
+            r"flagperf-ascend-mindspore:[0-9a-f]{12}",
+            None,
+            id="the shipped recipe",
+        ),
+        *(
+            pytest.param(
+                ("vendor=nvidia", "hardware=A100", f"vendor.image.pytorch.name={name}"),
+                re.escape(name),
+                f"image {name}: by its name it has PyTorch {version}, and the trainer needs 2.0 or newer: a run would "
+                "be refused (vendors/nvidia/README.md)"
+                if version
+                else None,
+                id=f"the name {name}",
+            )
+            for name, version in (
+                ("flagperf-nvidia-pytorch_1.8:t_v0.1", "1.8"),
+                ("dynamicheart/pytorch1.12.1-cpu-ubuntu20.04:v0.01", "1.12.1"),
+                ("pytorch/pytorch:1.13.1-cuda11.6", "1.13.1"),
+                ("flagperf-nvidia-pytorch_2.0.1:t_v0.1", None),
+                ("nvcr.io/nvidia/pytorch:23.09-py3", None),
+                ("flagperf-nvidia-pytorch:t_v0.1", None),
+            )
+        ),
+        pytest.param(
+            ("runtime=apptainer", "runtime.image=/images/pytorch_1.8.sif", "cluster=slurm"),
+            None,
+            "image /images/pytorch_1.8.sif: by its name it has PyTorch 1.8, and the trainer needs 2.0 or newer: a run "
+            "would be refused (vendors/cpu/README.md)",
+            id="an image of another runtime",
+        ),
+    ],
+)
+def test_a_plan_names_an_image_that_a_run_would_refuse(
+    words: tuple[str, ...], reference: str | None, note: str | None
+) -> None:
+    job = compose([*words, "dry_run=true"])
+    assert (job.image is None) if reference is None else job.image and re.fullmatch(reference, job.image.reference)
+    assert [line for line in job.notes if "image" in line] == ([note] if note else [])
+
+
+@pytest.mark.parametrize("vendor", [path.stem for path in sorted((CONF / "vendor").glob("*.yaml"))])
+def test_each_shipped_vendor_has_a_page_about_its_images(vendor: str) -> None:
+    assert (VENDORS / vendor / "README.md").is_file()
+
+
+def test_a_run_names_the_page_of_a_missing_image() -> None:
+    with pytest.raises(ConfigError) as refused:
+        compose(["vendor=kunlunxin", "hardware=R300", "model=paddle/bert", "data_dir=/data"])
+    assert (refused.value.key, refused.value.advice) == (
+        "vendor.image.paddle.name",
+        "name the vendor's image in vendor.image.paddle.name, or an image to build on in vendor.image.paddle.base; "
+        "read vendors/kunlunxin/README.md",
+    )
+
+
+def test_a_version_is_checked_without_an_image() -> None:
+    """Processes of this machine have the version of their environment; the plan refuses what the ranks would refuse."""
+    with pytest.raises(ConfigError, match="the trainer does not run on this version"):
+        compose(["framework.version=1.13", "dry_run=true"])
 
 
 DCU = "image.sourcefind.cn:5000/dcu/admin/base/pytorch"
