@@ -54,6 +54,7 @@ from flagperf.contract.leaves import differing
 from flagperf.contract.regular import write_atomically
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import find_logs
+from flagperf.run.command_file import key_of
 from flagperf.run.ranks_alone import ask_ranks
 from flagperf.user import user_path
 
@@ -67,10 +68,10 @@ def main(options: argparse.Namespace) -> int:
     """Train for each curve of the case, print a verdict a curve, and plot them; 7 where a training is outside."""
     words = [word for word in options.arguments if not word.startswith(GOLDEN) and word not in (FIND, REFERENCE)]
     files = [word[len(GOLDEN) :] for word in options.arguments if word.startswith(GOLDEN)]
-    keys = {word.partition("=")[0] for word in words}
+    keys = {key_of(word) for word in words}
     need("align", ("model",), keys)
     words += ["require_alignment=false", "alignment=null", *([] if "precision" in keys else ["precision=fp32"])]
-    case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir)
+    case = compose([next(word for word in words if key_of(word) == "model"), "dry_run=true"], options.config_dir)
     path = user_path(files[0]) if files else shipped_curves(case, options.config_dir)
     curves = read(path)
     for golden in curves:
@@ -140,10 +141,10 @@ def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> Job
     Raises:
         ConfigError: the job, or the case of today, computes something else, or there is no band for the precision.
     """
-    keys = {word.partition("=")[0] for word in words}
+    keys = {key_of(word) for word in words}
     sets = [word for word in golden.overrides if not (word.startswith(DATA) and "data_dir" in keys)]
     job = compose([*words, *sets], folders)
-    model = next(word for word in words if word.startswith("model="))
+    model = next(word for word in words if key_of(word) == "model")
     reference = compose([model, *golden.overrides], folders)
     if (job.case, identity_of(reference.config)) != (golden.case, golden.identity):
         problem = "the case has changed since its golden curve was written"

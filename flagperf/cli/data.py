@@ -38,6 +38,7 @@ from flagperf.contract.regular import yaml_text
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
+from flagperf.run.command_file import key_of
 from flagperf.run.copies import check_copies
 from flagperf.user import user_path
 
@@ -76,10 +77,11 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
     Raises:
         ConfigError: the overrides name no folder, or a folder on other hosts.
     """
-    if not any(override.startswith("data_dir=") for override in overrides):
+    keys = {key_of(override) for override in overrides}
+    if "data_dir" not in keys:
         advice = f"flagperf data {action} model=NAME data_dir=PATH"
         raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
-    size = [] if any(override.startswith("size=") for override in overrides) else [f"size={SIZES[action]}"]
+    size = [] if "size" in keys else [f"size={SIZES[action]}"]
     job = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # this gives no result
     if not all(node.same_files for node in job.cluster.nodes or (job.cluster.stand_in(0),)):
         raise ConfigError(

@@ -47,6 +47,7 @@ from flagperf.partners.flagperf.pages.vendor import vendor_page
 from flagperf.partners.flagperf.readme import fragment
 from flagperf.partners.flagperf.submission import MeasuredJob, check, jobs_in, submissions, unfit
 from flagperf.plain import plain
+from flagperf.run.command_file import key_of
 from flagperf.user import user_path
 
 SUBMISSION, ALIGNED = "submission", "require_alignment"
@@ -79,7 +80,7 @@ def main(parsed: argparse.Namespace) -> int:
         raise ConfigError("docs needs a kind of page first", given=kind, allowed=allowed, advice=usage("docs"))
     page = PAGES[kind]
     runs, options, overrides = runs_and_overrides(arguments, ("into",))
-    keys = {word.partition("=")[0] for word in overrides} | options.keys()
+    keys = {key_of(word) for word in overrides} | options.keys()
     need(f"docs {kind}", (*page.needs, "into"), keys)
     jobs = [measured for run in runs for measured in jobs_in(run)]
     words = [*overrides, *([] if "size" in keys else ["size=full"])]

@@ -42,6 +42,7 @@ from flagperf.errors import ConfigError
 from flagperf.kit.archive import SUFFIXES
 from flagperf.kit.pack import Request, pack
 from flagperf.kit.wheels import Target, this_python
+from flagperf.run.command_file import key_of
 from flagperf.run.console import Terminal, print_unfolded
 from flagperf.user import user_path
 
@@ -57,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     into = _checked_target(values["into"])
     target = Target(_pythons(values.get("python", this_python())), values.get("platform"))
     job = compose([*overrides, "dry_run=true"], options.config_dir)
-    other_words = [word for word in overrides if not word.startswith("size=")]
+    other_words = [word for word in overrides if key_of(word) != "size"]
     full = compose([*other_words, "size=full", "dry_run=true"], options.config_dir)
     began, terminal = time.monotonic(), Terminal()
 

@@ -66,12 +66,13 @@ from flagperf.report.prediction import (
 from flagperf.results.fabric import read_probe
 from flagperf.results.json_record import write_json
 from flagperf.run.auto_mesh import with_mesh
+from flagperf.run.command_file import key_of
 from flagperf.run.console import print_rows, print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
 from flagperf.run.ways_to_fit import PER_RANK, changes_of, ways_to_fit
 
 FILES = ("json", "html", "probe", "operators", "measured")  # words with a file or folder
-PRODUCT = ("model=", "vendor=", "hardware=")
+PRODUCT = ("model", "vendor", "hardware")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -147,8 +148,8 @@ def _jobs(overrides: Sequence[str], options: argparse.Namespace) -> Sequence[Job
 
 def _devices_of_a_node(overrides: Sequence[str], options: argparse.Namespace) -> list[str]:
     """The override nproc, where the command line has nodes, no nproc, and one product whose nodes are known."""
-    keys = {word.partition("=")[0] for word in overrides}
-    product = [word for word in overrides if word.startswith(PRODUCT)]
+    keys = {key_of(word) for word in overrides}
+    product = [word for word in overrides if key_of(word) in PRODUCT]
     if "nnodes" not in keys or "nproc" in keys or any("," in word for word in product):
         return []
     devices = compose([*product, "dry_run=true"], options.config_dir).hardware.devices_per_node

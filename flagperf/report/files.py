@@ -88,7 +88,7 @@ def _ordered_rounds(run_dir: Path) -> int | None:
     """The number of rounds that the command asked for; None: not known, or each job may have its own number."""
     if (command := _read_command(run_dir)) is None or command.multirun:
         return None
-    given = [value for key, _, value in (text.partition("=") for text in command.overrides) if key == "repeat"]
+    given = [text.partition("=")[2] for text in command.overrides if command_file.key_of(text) == "repeat"]
     return int(given[-1]) if given and given[-1].isdecimal() else None
 
 

@@ -107,9 +107,10 @@ def _texts(value: Sequence[str]) -> tuple[str, ...]:
 
 def merged_overrides(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:
     """The overrides of a kept command, with changes. A change replaces all overrides of its key."""
-    replaced = {*map(_key, changes), *NEW}
-    return [*(override for override in overrides if _key(override) not in replaced), *changes]
+    replaced = {*map(key_of, changes), *NEW}
+    return [*(override for override in overrides if key_of(override) not in replaced), *changes]
 
 
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
+def key_of(override: str) -> str:
+    """The key of an override: of `+submit=true` and `++submit=true` that of `submit=true`."""
+    return override.partition("=")[0].strip().lstrip("+~")

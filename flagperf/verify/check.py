@@ -69,9 +69,9 @@ def _all_verdict_rows(
 def _repeat_row(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
     """Compare `repeat` of config.yaml with the command, if the command sets one value for all jobs."""
     command = read_json(job.parent / "command.json")
-    settings = [text for text in command.get("overrides") or () if re.fullmatch(r"repeat=[0-9]+", text)]
+    settings = [text for text in command.get("overrides") or () if re.fullmatch(r"\+{0,2}repeat=[0-9]+", text)]
     if settings and not command.get("multirun"):
-        repeat = int(settings[-1].removeprefix("repeat="))
+        repeat = int(settings[-1].partition("=")[2])
         yield compare(job.name, "repeat of config.yaml", config.get("repeat"), repeat, "command.json")
 
 

@@ -230,10 +230,13 @@ def test_in_an_allocation_of_the_users_own_its_nodes_are_used(slurm: SlurmLab, t
 def test_a_submitted_run_is_followed_from_its_folder(slurm: SlurmLab, tmp_path: Path) -> None:
     user = SlurmUser(slurm, tmp_path)
     slurm.run("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 3")
+    user.write("experiment/queued", {"submit": True}, "# @package _global_\n")  # the job of the script is not
     words = [word for word in STEPPING if not word.startswith("max_steps")]
-    shown = user.run(*words, "max_steps=2", "submit=true", "dry_run=true")
+    shown = user.run(*words, "max_steps=2", "+submit=true", "dry_run=true")
     assert shown.exit_code == 0 and not shown.folder.exists()
-    done = user.run(*words, "max_steps=2", "submit=true")
+    user.words = ("+experiment=[steps,queued]",)
+    shown = user.run(*words, "max_steps=2", "dry_run=true")
+    done = user.run(*words, "max_steps=2")
     assert done.exit_code == 0, done.output
     assert (done.folder / "job.sbatch").read_text().strip() == shown.output.strip()
     number = re.search(r"submitted as Slurm job (\d+): flagperf watch", done.output)

@@ -15,7 +15,12 @@ from flagperf.errors import ConfigError
 
 Row = Mapping[str, Any]  # key → value of one job
 
-QUOTE = re.compile(r"(\\*)('|$)")  # positions where Hydra's grammar needs double backslashes or an escaped quote
+QUOTE = re.compile(r"(\\*)('|\Z)")  # positions where Hydra's grammar needs double backslashes or an escaped quote
+IN_KEY = re.compile(r"[\\()\[\]{}:=, \t]")  # characters that a key of a mapping has after a backslash
+PLAIN = re.compile(
+    r"(?!(?:true|false|null|nan|inf)$)[a-z/][\w./+-]*", re.ASCII | re.IGNORECASE
+)  # a text without quotes
+REFERENCE = re.compile(r"(\\*)\$\{")
 
 
 def suite_of(experiment: str, folders: Sequence[Path]) -> list[Row]:
@@ -54,22 +59,35 @@ def named_by(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 def override(key: str, value: Any) -> str:
     """`key=value` in the form of the command line."""
-    return f"{key}={_text(value)}"
+    return f"{key}={text(value)}"
+
+
+def literal(value: str) -> str:
+    """A text that is resolved to this value: a `${` in it is no reference."""
+    return REFERENCE.sub(lambda match: match[1] * 2 + "\\${", value)
+
+
+def text(value: Any) -> str:
+    """A value in Hydra's grammar, which gives the same value back."""
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else _quoted(value)
+    if isinstance(value, dict):
+        return "{" + _joined(f"{_key(name)}: {text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + _joined(map(text, value)) + "]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else _text(value)
+    return value if isinstance(value, str) else text(value)
 
 
-def _text(value: Any) -> str:
-    """A value in Hydra's grammar."""
-    if isinstance(value, str):
-        return "'" + QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value) + "'"
-    if isinstance(value, dict):
-        return "{" + _joined(f"{name}: {_text(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + _joined(map(_text, value)) + "]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+def _quoted(value: str) -> str:
+    return "'" + QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value) + "'"
+
+
+def _key(name: Any) -> str:
+    return IN_KEY.sub(r"\\\g<0>", str(name))
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from flagperf.config.files.suite import literal
+from flagperf.config.files.suite import text as _quoted
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.source import Say
@@ -31,6 +32,7 @@ from flagperf.user import user_path
 if TYPE_CHECKING:
     from flagperf.schedulers.request import Launch
 
+BEGINS = ("submit=false", "dry_run=false")  # of the script's own run, also where an experiment says otherwise
 NAMED = ("job-name", "comment")  # options that name a job; all others are needs
 
 
@@ -103,23 +105,14 @@ def _check(job: JobConfig, command: Command) -> None:
 
 def _submission(job: JobConfig, folder: Path, command: Command, of_several: bool) -> Submission:
     """The job with the command that runs only this job, in its folder."""
-    only = [f"only={_quoted(job.name)}"] if of_several else []
-    folder_overrides = [f"result_dir={_quoted(str(folder.parent))}", f"run_name={_quoted(folder.name)}", *only]
+    values = {"result_dir": str(folder.parent), "run_name": folder.name} | ({"only": job.name} if of_several else {})
+    own = [f"{key}={_quoted(literal(value))}" for key, value in values.items()]
     dirs = [word for folder in command.config_dirs for word in ("--config-dir", folder)]
-    overrides = [text for text in command.overrides if text.partition("=")[0] not in ("submit", "dry_run")]
-    words = merged_overrides(overrides, folder_overrides)
+    words = merged_overrides(command.overrides, [*own, *BEGINS])
     flagperf = str(Path(sys.argv[0]).absolute())
     return Submission(
         job, make_plan(job, 1, folder), folder, (flagperf, *(["-m"] if command.multirun else []), *dirs, *words)
     )
-
-
-def _quoted(value: str) -> str:
-    """A value in quotes where Hydra's grammar needs them."""
-    if re.fullmatch(r"[\w./+-]+", value):
-        return value
-    escaped = value.replace('"', r"\"")
-    return f'"{escaped}"'
 
 
 def _needs(job: JobConfig) -> list[str]:

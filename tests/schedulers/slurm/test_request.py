@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.platform import RuntimeSettings, Vendor
 from flagperf.config.schema.schedulers import Slurm
 from flagperf.plan.plan import make_plan
+from flagperf.run.command_file import Command
 from flagperf.schedulers.slurm.channel import Channel
 from flagperf.schedulers.slurm.job import SlurmJob, ending
 from flagperf.schedulers.slurm.never_satisfiable import never_satisfiable
 from flagperf.schedulers.slurm.request import request, step_options
 from flagperf.schedulers.slurm.script import Submission, script
+from flagperf.schedulers.slurm.submit import SubmitRequest
 
 OURS = ["--job-name=flagperf-sums-pytorch-cpux2x2", "--comment=flagperf me", "--nodes=2"]
 CHIP = Vendor("acme", "Acme", "acme", "acme", None, None, device_files="/dev/acme*")
@@ -114,6 +117,17 @@ cd {tmp_path} || exit
 exec {sys.executable} flagperf cluster=site run_name=run1
 """
     )
+
+
+@pytest.mark.parametrize("word", ["submit=true", "+submit=true", "++submit=true", "+experiment=queued"])
+def test_the_run_of_a_script_is_not_submitted_again(word: str) -> None:
+    """Whatever set submit: the command line comes after an experiment."""
+    job = replace(submission("x").job, result_dir="/res", run_name="it's\\")
+    command = Command(("cluster=site", "+dry_run=true", word, "+run_name=first"), False, (), "/", 0.0)
+    line = SubmitRequest.of([job], command).text().splitlines()[-1]
+    kept = [word] if word.startswith("+experiment") else []
+    own = ["result_dir=/res", r"run_name='it\'s\\'", "submit=false", "dry_run=false"]
+    assert shlex.split(line)[3:] == ["cluster=site", *kept, *own]
 
 
 def test_jobs_of_a_sweep_are_submitted_as_an_array() -> None:
