@@ -175,8 +175,10 @@ DeviceFile = Annotated[
     str,
     Field(
         str,
-        form=r"/[^:\0]+(:/[^:\0]+(:(?=.)r?w?m?)?)?",
-        words="host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order",
+        # docker takes a pattern such as /dev/a[0-7], or the X of an example such as /dev/davinciX, as a name
+        form=r"(?!.*([*?\[\]{}<>]|[a-z][XN](:|\Z)))/[^:\0]+(:/[^:\0]+(:(?=.)r?w?m?)?)?",
+        words="host[:container[:permissions]], both absolute paths of one device (no pattern, no X for a number), "
+        "permissions of r, w and m in this order",
     ),
 ]
 MountTarget = Annotated[

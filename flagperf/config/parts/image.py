@@ -38,12 +38,12 @@ def choose_image(
     """
     check_version(vendor, framework, where)
     entry = entry_of(vendor, framework)[0]
-    source, extra = vendor.image.get(entry) or ImageSource(), framework.extra
+    key, extra = f"vendor.image.{entry}", framework.extra
+    source = _without_earlier(vendor.image.get(entry) or ImageSource(), vendor, key, where)
     folder = _folder(vendor, framework, entry, source)
     buildable = (folder / DOCKERFILE).is_file()
     built = source.folder or (buildable and (source.base or not source.name))
     policy = settings.policy or ("build" if built else "present")
-    key = f"vendor.image.{entry}"
 
     def refused(problem: str, key: str, value: object = None, advice: str | None = None, **details: str) -> ConfigError:
         return ConfigError(problem, where=where(key), key=key, given=value, advice=advice, **details)
@@ -76,6 +76,18 @@ def choose_image(
     if policy == "load" and not (settings.archive and user_path(settings.archive).is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
+
+
+def _without_earlier(source: ImageSource, vendor: Vendor, key: str, where: Where) -> ImageSource:
+    """Without the build that the vendor's file describes, where a later file or the command line names an image."""
+    file = f"vendor/{vendor.name}.yaml"
+    if source.name is None or where(f"{key}.name").endswith(file):
+        return source
+    kept = ImageSource(name=source.name)
+    for part in ("base", "folder", "requirements"):
+        if not where(f"{key}.{part}").endswith(file):
+            kept = replace(kept, **{part: getattr(source, part)})
+    return kept
 
 
 def check_version(vendor: Vendor, framework: Framework, where: Where) -> None:

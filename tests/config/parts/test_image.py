@@ -205,6 +205,21 @@ def test_an_image_on_a_base_keeps_its_framework(
             for vendor, product in (("iluvatar", "BI-V150"), ("kunlunxin", "R300"), ("ascend", "Ascend910"))
             for case in ("paddle/bert",)
         ),
+        *(
+            pytest.param((*words, f"vendor.image.{key}"), reference, None, id=f"in place of the vendor's base: {key}")
+            for words in (("vendor=ascend", "hardware=Ascend910"),)
+            for key, reference in (
+                ("pytorch.name=theirs:1", "theirs:1"),
+                ("pytorch={name: theirs:1}", "theirs:1"),
+                ("pytorch={name: theirs:1, base: b}", r"flagperf-ascend-pytorch:[0-9a-f]{12}"),
+            )
+        ),
+        pytest.param(
+            ("vendor=iluvatar", "hardware=BI-V150", "vendor.image.pytorch.base=theirs:1"),
+            r"flagperf-iluvatar-pytorch:[0-9a-f]{12}",
+            None,
+            id="a base in place of the vendor's name",
+        ),
         pytest.param(
             ("vendor=ascend", "hardware=Ascend910", "model=mindspore/resnet50"),
             r"flagperf-ascend-mindspore:[0-9a-f]{12}",

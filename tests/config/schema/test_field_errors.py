@@ -50,7 +50,10 @@ HOST = "the name or IP address of a host"
 PATH = "an absolute path, with ~ written out"
 VARIABLE = "the name of a variable: letters, digits and _, no digit first"
 SIZE = "a number with b, k, m, g or t, such as 512m, or null"
-DEVICE = "host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order"
+DEVICE = (
+    "host[:container[:permissions]], both absolute paths of one device (no pattern, no X for a number), "
+    "permissions of r, w and m in this order"
+)
 TARGET = "an absolute path in the container, or one with :rw, or null"
 GPUS = "all, a count, or device=0,1, or null"
 ABOVE_0 = "a number, above 0"
@@ -174,6 +177,12 @@ def variable(name: str, values: str = "environment") -> Any:
             container("devices", [device], DEVICE, at="[0]")
             for device in (
                 "/dev/a:/dev/b:rwm:x",
+                "/dev/davinciX",
+                "/dev/xpuN:/dev/xpuN",
+                "/dev/a*",
+                "/dev/a[0-7]",
+                "/dev/a{0..7}",
+                "/dev/a<n>",
                 ":/dev/b",
                 "dev/a",
                 "/dev/a:r",
@@ -454,7 +463,7 @@ def test_what_is_accepted(tmp_path: Path) -> None:
         "shm_size": "1.5G",
         "memory": "64gb",
         "cpus": 1.5,
-        "devices": ["/dev/a", "/dev/a:/dev/b", "/dev/a:/dev/b:rw"],
+        "devices": ["/dev/a", "/dev/a:/dev/b", "/dev/a:/dev/b:rw", "/dev/X0", "/dev/by-id/AX"],
         "ulimits": {"memlock": -1, "stack": None},
         "mounts": {"/a b": "/c:rw", "/d": None},
     }

@@ -179,6 +179,10 @@ def test_nothing_is_executed(checkout: Path, tmp_path: Path) -> None:
     assert not planted.exists()
 
 
+DEVICE = (
+    "host[:container[:permissions]], both absolute paths of one device (no pattern, no X for a number), "
+    "permissions of r, w and m in this order"
+)
 TOLD = {
     "a vendor's name that leaves the folder": ("VENDOR = '../acme'", "VENDOR = ../acme    (no name of a vendor)"),
     "a product's name that leaves the folder": (
@@ -188,6 +192,14 @@ TOLD = {
     "no folder": (
         "CASES = {'bert:pytorch:A100:1:1:1': 5}",
         'CASES "bert:pytorch:A100:1:1:1": 5    (no folder of data)',
+    ),
+    "a stand-in for a device": (
+        "ACCE_CONTAINER_OPT = '--device=/dev/davinciX --device=/dev/davinci_manager'",
+        f"devices: /dev/davinciX    (wrong form of value; allowed: {DEVICE})",
+    ),
+    "no size": (
+        "SHM_SIZE = 'lots'",
+        "shm_size: lots    (wrong form of value; allowed: a number with b, k, m, g or t, such as 512m, or null)",
     ),
     "no text": ("SHM_SIZE = 32", "SHM_SIZE = 32    (no text)"),
     "another variable": (
@@ -207,6 +219,29 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"\n  test_conf.py:2: {told}\n" in capsys.readouterr().out
     written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.yaml"))
     assert written == ["deep/bench/cluster/flagperf.yaml", "deep/bench/experiment/flagperf.yaml"]
+
+
+def test_the_plan_says_what_a_run_would_refuse(tmp_path: Path) -> None:
+    """FlagPerf's usual images have PyTorch 1.8, and its devices of Ascend are an example that a person edits."""
+    rows = {
+        ("nvidia", "resnet50:pytorch_1.8:A100:1:8:1"): (
+            "image flagperf-nvidia-pytorch_1.8:t_v0.1: by its name it has PyTorch 1.8, and the trainer needs 2.0 or "
+            "newer: a run would be refused (vendors/nvidia/README.md)",
+        ),
+        ("ascend", "resnet50:mindspore:9100:1:8:1"): (),
+    }
+    for (vendor, key), notes in rows.items():
+        path = tmp_path / vendor / "test_conf.py"
+        path.parent.mkdir()
+        options = "--device=/dev/davinciX --device=/dev/davinci_manager" if vendor == "ascend" else "--gpus all"
+        path.write_text(f"VENDOR = '{vendor}'\nACCE_CONTAINER_OPT = '{options}'\nCASES = {{'{key}': '/data'}}\n")
+        assert run_command(["import", str(path), f"into={path.parent / 'bench'}"]) == 0
+        words = ["+experiment=flagperf", "dry_run=true"]
+        (job,) = compose_jobs(words, config_dirs=[path.parent / "bench"], multirun=True)
+        assert tuple(note for note in job.notes if "image" in note) == notes
+        assert job.container is not None and job.image is not None
+        assert job.image.reference == f"flagperf-{vendor}-{key.split(':')[1]}:t_v0.1"
+        assert not [device for device in job.container.devices if "X" in device]
 
 
 def test_no_case_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

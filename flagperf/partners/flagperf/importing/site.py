@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,15 +123,17 @@ def _test(site: Site, content: FileContent, known: Known) -> None:
         variable = known.vendors[site.vendor].get("visible_devices")
         if variable != site.visible_devices:
             _leave(site, content, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
-    if options := _text(content, "ACCE_CONTAINER_OPT"):
-        container, site.variables, left = read_options(options)
-        site.cluster["container"] = container
+    options: dict[str, Any] = {}
+    if text := _text(content, "ACCE_CONTAINER_OPT"):
+        options, site.variables, left = read_options(text)
+        site.cluster["container"] = dict(options)
         site.left += (
             f"{content.values['ACCE_CONTAINER_OPT'].source.short}: {option}    (no option here)" for option in left
         )
     if size := _text(content, "SHM_SIZE"):
         site.cluster.setdefault("container", {})["shm_size"] = size.lower()
-    _check_container(site, content)
+        options.pop("shm_size", None)
+    _check_container(site, content, options)
     if index := _text(content, "PIP_SOURCE"):
         site.cluster["image"] = {"index": index}
     if folder := _text(content, "FLAGPERF_LOG_PATH"):
@@ -151,14 +153,27 @@ def _text(content: FileContent, name: str) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _check_container(site: Site, content: FileContent) -> None:
-    """Remove the options that are wrong for a container."""
-    for key, value in list(site.cluster.get("container", {}).items()):
-        try:
-            build(ContainerOptions, {key: value}, "cluster.container", str)
-        except ConfigError as error:
-            del site.cluster["container"][key]
-            site.left.append(f"{content.files[0].name}: {key}: {plain(value)}    ({error.problem})")
+def _check_container(site: Site, content: FileContent, options: Collection[str]) -> None:
+    """Remove the options that are wrong for a container; of a list, its wrong entries.
+
+    Args:
+        options: those that ACCE_CONTAINER_OPT names.
+    """
+    container = site.cluster.get("container", {})
+    for key, value in list(container.items()):
+        kept = []
+        for entry in value if isinstance(value, list) else [value]:
+            try:
+                build(ContainerOptions, {key: [entry] if isinstance(value, list) else entry}, "cluster.container", str)
+                kept.append(entry)
+            except ConfigError as error:
+                reason = f"{error.problem}; allowed: {error.allowed}" if error.allowed else error.problem
+                source = content.values["ACCE_CONTAINER_OPT" if key in options else "SHM_SIZE"].source.short
+                site.left.append(f"{source}: {key}: {plain(entry)}    ({reason})")
+        if not kept:
+            del container[key]
+        elif isinstance(value, list):
+            container[key] = kept
 
 
 def _cases(site: Site, content: FileContent, known: Known) -> None:
