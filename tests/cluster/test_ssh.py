@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import gc
 import json
 import shlex
@@ -479,6 +480,8 @@ def refused(key: str, given: str, problem: str, advice: str) -> str:
     return f"{problem}\n{where}  given:   {given}\n  do:      {advice}"
 
 
+NOT_SO = "correct it there"
+SIMPLER = "correct it there; if OpenSSH reads it, name a simpler file in cluster.ssh.config"
 CORRECT = "correct the ssh section of the cluster file"
 NO_FILE = "the file cannot be read: No such file or directory"
 KEY = ("the private key cannot be used: ", "give a key without passphrase, or use ssh-agent")
@@ -505,9 +508,28 @@ KEY = ("the private key cannot be used: ", "give a key without passphrase, or us
                 "config",
                 "$",
                 "the ssh configuration cannot be used: $ line 1: Invalid Port integer value: x",
-                "correct it there",
+                SIMPLER,
             ),
             id="broken configuration",
+        ),
+        pytest.param(
+            "config",
+            "$",
+            "# which\nHost *\n  Include $.more\n  Port 'x\n",
+            refused("config", "$", "the ssh configuration cannot be used: $ line 4: a quotation has no end", NOT_SO),
+            id="quotation without end",
+        ),
+        pytest.param(
+            "config",
+            "$",
+            "# a comment \xfc\nCiphers aes256-ctr\nMatch acme x\n",
+            refused(
+                "config",
+                "$",
+                "the ssh configuration cannot be used: $ line 3: Invalid match condition acme",
+                SIMPLER,
+            ),
+            id="line that OpenSSH alone could read",
         ),
         pytest.param("known_hosts", "$", None, refused("known_hosts", "$", NO_FILE, CORRECT), id="no known_hosts"),
         pytest.param("jump", "a@b:xx", None, not_understood("a@b:xx"), id="jump port no number"),
@@ -544,6 +566,75 @@ def test_what_a_wrong_setting_says(
     node = Node("h1", _session_cluster.hosts[0].address, user="root")
     said = failing(_session_cluster, node, **{setting: value.replace("$", str(file))})
     assert said == message.replace("$", str(file))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnFiles:
+    """Files of ssh on the launcher's machine. $ is their folder, ADDRESS that of h1."""
+
+    config: str  # the lines of Host h1; the usual ones come before
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    known_hosts: bytes = b"ADDRESS KEY\n"
+    key: bool = True  # the usual lines name the key, OWN
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(OwnFiles("IdentityFile $/none"), id="no such IdentityFile"),
+        pytest.param(OwnFiles("IdentityFile $", {"x": ""}), id="IdentityFile is a folder"),
+        pytest.param(OwnFiles("IdentityFile $/odd", {"odd": "no key"}), id="IdentityFile is no key"),
+        pytest.param(OwnFiles("CertificateFile $/none\nCertificateFile $/odd", {"odd": "x"}), id="no certificates"),
+        pytest.param(OwnFiles("IdentityFile %d/none\nIdentityFile OWN # the new one", key=False), id="comment"),
+        pytest.param(OwnFiles("IdentityFile = 'OWN'\nUser \"root\"", key=False), id="quotations and ="),
+        pytest.param(OwnFiles("ConnectTimeout none\nServerAliveInterval 1m\nRekeyLimit 1G 1h"), id="times"),
+        pytest.param(OwnFiles("PubkeyAuthentication unbound\nIdentityAgent SSH_AUTH_SOCK"), id="values"),
+        pytest.param(OwnFiles("ControlMaster auto\nRequestTTY no\nForwardAgent no\nLogLevel quiet"), id="others"),
+        pytest.param(OwnFiles("# \xfc\nHostKeyAlias ADDRESS\nCompression yes"), id="Latin-1 in a comment"),
+        pytest.param(OwnFiles("Include $/more*\nHost other\n  Port 1", {"more": "User root"}), id="Include"),
+        pytest.param(OwnFiles("Include $/more\nHost x\nInclude $/more\nPort 1", {"more": "User root"}), id="a block"),
+        pytest.param(OwnFiles("User root", known_hosts=b"=======\nADDRESS KEY\n"), id="no entry in known_hosts"),
+        pytest.param(OwnFiles("", known_hosts=b"# Schl\xfcssel \x85\nADDRESS KEY \xfc\n"), id="Latin-1 in known_hosts"),
+        pytest.param(
+            OwnFiles("", known_hosts=b"h1 ssh-ed25519\n|1|x|y KEY\n@x * KEY\nADDRESS KEY\r\n"), id="odd entries"
+        ),
+        pytest.param(OwnFiles("", known_hosts=b"ADDRESS ssh-new AAAA\nADDRESS KEY\n"), id="unknown kind of key"),
+        pytest.param(
+            OwnFiles("ProxyJump JUMP\nHost JUMP\n IdentityFile $/none\n IdentityFile OWN\n User root"), id="jump"
+        ),
+    ],
+)
+def test_files_of_ssh_are_read_as_openssh_reads_them(
+    _session_cluster: TestCluster, tmp_path: Path, files: OwnFiles
+) -> None:
+    first, second = _session_cluster.hosts
+
+    words = {"ADDRESS": first.address, "JUMP": second.address, "$": str(tmp_path), "OWN": str(_session_cluster.key)}
+
+    def filled(text: str) -> str:
+        return functools.reduce(lambda filled, word: filled.replace(*word), words.items(), text)
+
+    for name, content in files.files.items():
+        (tmp_path / name).write_text(content)
+    known = files.known_hosts.replace(b"KEY", first.host_key.encode()).replace(b"ADDRESS", first.address.encode())
+    (tmp_path / "known").write_bytes(known + f"{second.address} {second.host_key}\n".encode())
+    key = "IdentityFile OWN" if files.key else ""
+    usual = (
+        f"Host h1\n HostName ADDRESS\n {key}\n {files.config}\nHost *\n User root\n UserKnownHostsFile $/gone $/known\n"
+    )
+    config = tmp_path / "config"
+    config.write_bytes(filled(usual).encode("latin-1"))
+    done = subprocess.run(
+        ["ssh", "-F", config, "-o", "BatchMode=yes", "h1", "hostname"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "h1\n", done.stderr
+    ssh = Ssh(config=str(config))
+
+    async def body() -> str:
+        async with SshTransport(Node("h1", "h1"), ssh, timeout=5) as host:
+            return (await host.run(Command(("hostname",)), timeout=5)).stdout
+
+    assert asyncio.run(body()) == "h1\n"
 
 
 OTHER_PORT = 2222

@@ -17,7 +17,8 @@ from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
-from flagperf.hosts.ssh.login import connect_options, route
+from flagperf.hosts.ssh.login import connect_options
+from flagperf.hosts.ssh.openssh_files import LoginFiles, hops
 
 AT_ONCE = 8  # connections that are made at the same time: MaxStartups of sshd refuses from 10 on
 ATTEMPTS = 4  # at a login that sshd refuses early, and at work during which the connection drops
@@ -138,27 +139,32 @@ class SshConnection:
 
     async def _log_in(self) -> asyncssh.SSHClientConnection:
         """Log in once to the node, through the jump host where the cluster has a jump host."""
-        hosts = route(self.node, self.ssh)
+        logins = hops(self.node, self.ssh)
         connection: asyncssh.SSHClientConnection | None = None
-        async with self._gate, AsyncExitStack() as hops:
-            for number in range(1, len(hosts) + 1):
-                connection = await self._hop(hosts[:number], connection, hops)
-            self._hops = hops.pop_all()
+        async with self._gate, AsyncExitStack() as stack:
+            for number in range(1, len(logins) + 1):
+                connection = await self._hop(logins[:number], connection, stack, jump=number < len(logins))
+            self._hops = stack.pop_all()
         assert connection is not None
         return connection
 
     async def _hop(
-        self, hosts: Sequence[Node], tunnel: asyncssh.SSHClientConnection | None, stack: AsyncExitStack
+        self,
+        logins: Sequence[LoginFiles],
+        tunnel: asyncssh.SSHClientConnection | None,
+        stack: AsyncExitStack,
+        *,
+        jump: bool,
     ) -> asyncssh.SSHClientConnection:
         """Log in to the last of these hosts, through the host before."""
-        host, recorder = hosts[-1], KeyRecorder()
-        options = connect_options(host, self.ssh, self.timeout, tunnel)
+        *_, login = logins
+        recorder, options = KeyRecorder(), connect_options(login, self.ssh, self.timeout, tunnel)
         try:
-            connecting = asyncssh.connect(host.address, client_factory=lambda: recorder, **options)
+            connecting = asyncssh.connect(login.host.address, client_factory=lambda: recorder, **options)
             return await stack.enter_async_context(connecting)
         except FAILURES as error:
-            keys = host_keys(error, recorder, host, options)
-            raise explain(error, hosts, self.ssh, keys) from error
+            keys = host_keys(error, recorder, login.host, options, login.known_hosts)
+            raise explain(error, [each.host for each in logins], self.ssh, keys, jump=jump) from error
 
     async def _disconnect(self) -> None:
         if self._connection is not None:

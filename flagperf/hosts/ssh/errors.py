@@ -11,15 +11,12 @@ from collections.abc import Sequence
 import asyncssh
 
 from flagperf.config.schema.cluster import Node, Ssh
-from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
+from flagperf.errors import HostError
 from flagperf.hosts.ssh.host_key import USUAL_FILE, USUAL_PORT, HostKeys, describe_key, key_file
-from flagperf.hosts.ssh.login import local_path, openssh_argv
+from flagperf.hosts.ssh.login import openssh_argv
 
-# The exceptions of asyncssh.connect. A setting that cannot be read is a ValueError; KeyImportError, KeyEncryptionError
-# and ConfigParseError are ValueErrors, too. Python 3.10's asyncio.TimeoutError is none of the others.
+# The exceptions of asyncssh.connect. Python 3.10's asyncio.TimeoutError is none of the others.
 FAILURES = (OSError, asyncssh.Error, ValueError, asyncio.TimeoutError)
-
-FILES = ("key", "config", "known_hosts")  # settings whose value is a file of this machine
 
 BUSY = ("sshd closed the connection before the login", "is sshd overloaded (MaxStartups)? See its log")
 OS_PROBLEMS = {
@@ -35,40 +32,24 @@ OS_PROBLEMS = {
 }
 
 
-def explain(error: BaseException, route: Sequence[Node], ssh: Ssh, keys: HostKeys | None) -> FlagperfError:
-    """The error for a failure of asyncssh.
+def explain(
+    error: BaseException, route: Sequence[Node], ssh: Ssh, keys: HostKeys | None, *, jump: bool = False
+) -> HostError:
+    """The error for a failure of asyncssh.connect.
 
     Args:
         route: the hosts from the first login to the failed login. All have the name of the node at the end.
         keys: the keys of the last host, where they caused the failure.
-
-    Returns:
-        ConfigError where a setting cannot be used on this machine; else HostError.
+        jump: the last host is a jump host.
     """
-    name = route[-1].name
-    if (refused := _refused_setting(error, ssh)) is not None:
-        key, problem, advice = refused
-        given = getattr(ssh, key)
-        return ConfigError(problem, where=THIS_MACHINE, key=f"cluster.ssh.{key}", given=given, advice=advice)
-    jump = ssh.jump is not None and len(route) == 1
     if keys is not None:
         problem, advice = _key_problem(keys, route, ssh)
     else:
-        problem, advice = _connection_problem(error, route, ssh, "cluster.ssh.jump" if jump else "the cluster file")
-    return HostError(name, f"jump host: {problem}" if jump else problem, advice=advice)
-
-
-def _refused_setting(error: BaseException, ssh: Ssh) -> tuple[str, str, str] | None:
-    """Setting, problem and advice where a file of this machine caused the failure."""
-    if isinstance(error, (asyncssh.KeyImportError, asyncssh.KeyEncryptionError)):
-        return "key", f"the private key cannot be used: {error}", "give a key without passphrase, or use ssh-agent"
-    if isinstance(error, asyncssh.ConfigParseError):
-        return "config", f"the ssh configuration cannot be used: {error}", "correct it there"
-    for key in FILES:
-        path = getattr(ssh, key)
-        if isinstance(error, OSError) and path and error.filename == local_path(path):
-            return key, f"the file cannot be read: {error.strerror}", "correct the ssh section of the cluster file"
-    return None
+        settings = "the cluster file"
+        if jump:
+            settings = "cluster.ssh.jump" if ssh.jump else "ProxyJump of the ssh configuration"
+        problem, advice = _connection_problem(error, route, ssh, settings)
+    return HostError(route[-1].name, f"jump host: {problem}" if jump else problem, advice=advice)
 
 
 def _connection_problem(error: BaseException, route: Sequence[Node], ssh: Ssh, settings: str) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from typing import Any
 import asyncssh
 
 from flagperf.config.schema.cluster import Node
-from flagperf.user import user_path
 
 USUAL_PORT = 22
 USUAL_FILE = "~/.ssh/known_hosts"
@@ -41,20 +40,20 @@ class KeyRecorder(asyncssh.SSHClient):
 
 
 def host_keys(
-    error: BaseException, recorder: KeyRecorder, host: Node, connect_options: dict[str, Any]
+    error: BaseException, recorder: KeyRecorder, host: Node, options: dict[str, Any], files: tuple[str, ...]
 ) -> HostKeys | None:
     """The keys of a host; None where a connection failed for another reason.
 
     Args:
-        connect_options: the options of the failed asyncssh.connect.
+        options: those of the failed asyncssh.connect.
+        files: the files with the known keys in the options.
     """
     if not isinstance(error, asyncssh.HostKeyNotVerifiable):
         return None
-    options = asyncssh.SSHClientConnectionOptions(host=host.address, **connect_options)
-    files = _files(options.known_hosts)
-    port = None if options.port == USUAL_PORT else options.port
-    name = options.host_key_alias or options.host
-    known, *_ = asyncssh.match_known_hosts(list(files), name, recorder.address, port) if files else ((),)
+    said = asyncssh.SSHClientConnectionOptions(host=host.address, **options)
+    port = None if said.port == USUAL_PORT else said.port
+    name = said.host_key_alias or said.host
+    known, *_ = asyncssh.match_known_hosts(options["known_hosts"], name, recorder.address, port)
     return HostKeys(files, tuple(dict.fromkeys(known)), recorder.shown)  # a key may match by name and by address
 
 
@@ -67,11 +66,3 @@ def key_file(key: asyncssh.SSHKey) -> str:
     """The usual path of sshd's public key of this type."""
     words = key.get_algorithm().removeprefix("ssh-").split("-")
     return f"/etc/ssh/ssh_host_{words[0]}_key.pub"
-
-
-def _files(known_hosts: Any) -> tuple[str, ...]:
-    """The files with known keys that asyncssh reads."""
-    if isinstance(known_hosts, str):
-        return (known_hosts,)
-    usual = user_path(USUAL_FILE)
-    return tuple(known_hosts or ()) or ((str(usual),) if usual.is_file() else ())

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.errors import ConfigError
-from flagperf.user import home, user_path
+from flagperf.user import user_path
 
 if TYPE_CHECKING:
     import asyncssh
+
+    from flagperf.hosts.ssh.openssh_files import LoginFiles
 
 # These are added to the types of the host's known keys, which come first. Without them, a host with none of the known
 # types could not show any key, and would look broken.
@@ -22,53 +24,42 @@ JUMP = re.compile(r"(?:(?P<user>.+)@)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:
 
 
 def route(node: Node, ssh: Ssh) -> tuple[Node, ...]:
-    """The hosts to log in to, one through the other: the jump host, if any, and the node.
+    """The hosts that the cluster's file names: the jump host, if any, and the node.
 
     Raises:
         ConfigError: the jump host is written incorrectly.
     """
-    if not ssh.jump:
-        return (node,)
-    match = JUMP.fullmatch(ssh.jump)
+    return (jump_host(node, ssh.jump, "cluster.ssh.jump"), node) if ssh.jump else (node,)
+
+
+def jump_host(node: Node, jump: str, key: str) -> Node:
+    """The jump host of a node; `key`: the setting that names the jump host."""
+    match = JUMP.fullmatch(jump)
     if match is None or not 0 < int(match["port"] or 1) < 65536:
         raise ConfigError(
             "the jump host cannot be understood",
             where=f"host {node.name}",
-            key="cluster.ssh.jump",
-            given=ssh.jump,
+            key=key,
+            given=jump,
             allowed="[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets",
         )
     port = int(match["port"]) if match["port"] else None
-    return Node(node.name, match["ipv6"] or match["host"], port, match["user"]), node
+    return Node(node.name, match["ipv6"] or match["host"], port, match["user"])
 
 
 def connect_options(
-    host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
+    files: LoginFiles, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
 ) -> dict[str, Any]:
     """The options of asyncssh.connect. The user's ssh configuration decides everything else."""
-    home()  # asyncssh looks for files there: without a home it ends with an error that names nothing
-    options: dict[str, Any] = {
+    return {
+        **files.options,
         "connect_timeout": timeout,
         "login_timeout": timeout,
         "keepalive_interval": ssh.keepalive,
         "keepalive_count_max": KEEPALIVES,
         "server_host_key_algs": KEY_TYPES,
+        "tunnel": tunnel,
     }
-    if host.port:
-        options["port"] = host.port
-    if host.user:
-        options["username"] = host.user
-    if tunnel:
-        options["tunnel"] = tunnel
-    if ssh.key:
-        options["client_keys"] = [local_path(ssh.key)]
-    if ssh.config:
-        options["config"] = [local_path(ssh.config)]
-    if not ssh.strict:
-        options["known_hosts"] = None
-    elif ssh.known_hosts:
-        options["known_hosts"] = local_path(ssh.known_hosts)
-    return options
 
 
 def openssh_argv(route: Sequence[Node], ssh: Ssh) -> list[str]:
@@ -85,7 +76,7 @@ def openssh_argv(route: Sequence[Node], ssh: Ssh) -> list[str]:
         argv += ["-o", f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}"]
     if not ssh.strict:
         argv += ["-o", "StrictHostKeyChecking=no"]
-    if through:  # -J would log in to the jump host without these options
+    if through and ssh.jump:  # OpenSSH finds ProxyJump itself. -J would log in to the jump host without these options
         argv += ["-o", f"ProxyCommand={shlex.join([*openssh_argv(through, ssh), '-W', '[%h]:%p'])}"]
     if host.port:
         argv += ["-p", str(host.port)]
