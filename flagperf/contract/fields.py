@@ -168,6 +168,16 @@ VariablePattern = Annotated[
         words="the name of a variable, or its beginning and a *: NCCL_*",
     ),
 ]
+_DOMAIN = r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d+)?"
+_PATH = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+ImageReference = Annotated[
+    str,
+    Field(
+        str,
+        form=rf"(?:{_DOMAIN}/)?{_PATH}(?:/{_PATH})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9A-Fa-f]{{32,}})?",
+        words="the name of an image as docker takes it: [registry/]name[:tag][@digest], the name in lower-case letters",
+    ),
+]
 Pattern = Annotated[str, Field(str, pattern=True, words="a regular expression")]
 ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", words="a number with b, k, m, g or t, such as 512m")]
 Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", words="all, a count, or device=0,1")]

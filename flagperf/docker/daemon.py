@@ -31,7 +31,16 @@ REASONS = {
     "silent": ("the docker daemon does not answer", "read dockerd's log there; systemctl restart docker"),
     "stopped": ("the docker daemon does not run", "start it there: systemctl start docker"),
     "forbidden": ("this user may not use docker", "add the user to the group docker there, or log in as another"),
+    "runs": (
+        "the docker daemon runs, but its socket cannot be reached from here",
+        "let sshd there forward sockets (sshd_config: AllowStreamLocalForwarding yes, no DisableForwarding)",
+    ),
 }
+TIMED_OUT = "Read timed out"  # urllib3's words: requests raises several kinds of errors for it
+NOT_DOCKERS = "the docker daemon gave an answer that is not docker's"
+PROXY = "is a proxy in front of docker's socket there?"
+MISSING = 404  # the status of an answer about a container or image that does not exist
+DAMAGED = 500  # the lowest status of an answer that is the daemon's own fault
 
 T = TypeVar("T")
 
@@ -44,6 +53,20 @@ class DaemonError(HostError):
 
 class NoDocker(DaemonError):
     """Docker is not installed on the host."""
+
+
+class DockerRefusal(DaemonError):
+    """The daemon answers, but refuses a request, or cannot do it.
+
+    Args:
+        status: the HTTP status of the answer; None: unknown.
+        explanation: the daemon's own words.
+    """
+
+    def __init__(self, host: str, status: int | None, explanation: str) -> None:
+        self.status, self.explanation = status, explanation
+        advice = "read dockerd's log there" if (status or DAMAGED) >= DAMAGED else "ask who restricts docker there"
+        super().__init__(host, f"docker refuses a request: {explanation}", advice=advice)
 
 
 class _Unreachable(Exception):
@@ -83,7 +106,8 @@ class DockerHost:
 
     async def close(self) -> None:
         """Close the connection. Does not wait for running calls."""
-        await self._disconnect()
+        async with self._connecting:
+            await self._disconnect()
 
     async def call(self, work: Callable[[DockerClient], T], *, again: bool = True) -> T:
         """Do blocking work with the SDK's client in a thread.
@@ -92,30 +116,33 @@ class DockerHost:
             again: whether the work may be repeated after the connection dropped during the work.
 
         Raises:
-            docker.errors.DockerException: the daemon refused the work.
+            DockerRefusal: the daemon refused the work.
             DaemonError: the host can be reached, but its daemon cannot.
             HostError: the host cannot be reached.
         """
-        from docker.errors import APIError
+        from docker.errors import DockerException
         from requests.exceptions import RequestException
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.patience
         silent = self._answer == AGAIN  # at the previous call
         while True:
+            client = None
             try:
                 client = await self._ready()
                 return await in_thread(partial(work, client))
-            except APIError:
-                raise
+            except DockerException as error:
+                status = getattr(error, "status_code", None)
+                raise DockerRefusal(self.host, status, getattr(error, "explanation", None) or str(error)) from error
+            except (KeyError, TypeError) as error:  # also of the SDK, for an error without the daemon's words
+                raise DaemonError(self.host, f"{NOT_DOCKERS}: {error!r}", advice=PROXY) from error
             except _Silent as error:
-                await self._disconnect()
                 if silent:
                     raise await self._diagnosis(error) from error
                 await self._look()  # raises HostError where the host itself does not answer
                 silent = True
             except (_Unreachable, RequestException, OSError) as error:
-                await self._disconnect()
+                await self._drop(client)
                 if loop.time() >= deadline or not again:
                     raise await self._diagnosis(error) from error
                 await asyncio.sleep(RETRY)
@@ -125,11 +152,18 @@ class DockerHost:
         async with self._connecting:
             try:
                 client = await self._existing_client() or await self._connect()
-            except _Silent:
-                self._answer = AGAIN
+            except BaseException as error:
+                self._answer = AGAIN if isinstance(error, _Silent) else self._answer
+                await self._disconnect()
                 raise
             self._answer = ANSWER
             return client
+
+    async def _drop(self, client: DockerClient | None) -> None:
+        """Close the connection of a client that failed, unless another call has made a new one already."""
+        async with self._connecting:
+            if client is not None and client is self._client:
+                await self._disconnect()
 
     async def _existing_client(self) -> DockerClient | None:
         """The client of the open connection, if the daemon still answers."""
@@ -165,6 +199,7 @@ class DockerHost:
         return (await self.transport.run(shell(LOOK, self.socket), timeout=LOOK_TIMEOUT)).stdout.strip()
 
     async def _disconnect(self) -> None:
+        """Close the connection. The caller holds the lock: another call could be connecting."""
         for client in (self._client, self._pings):
             if client is not None:
                 client.close()
@@ -173,11 +208,17 @@ class DockerHost:
 
     async def _diagnosis(self, error: BaseException) -> DaemonError:
         """The error for a daemon that does not answer."""
+        from requests.exceptions import JSONDecodeError
+
         if not isinstance(error, _Unreachable):
             try:
                 await self._ready()
-                problem, advice = f"the docker daemon dropped a call: {error}", "read dockerd's log there"
-                return DaemonError(self.host, problem, advice=advice)
+                problem = f"the docker daemon dropped a call: {error}"
+                if TIMED_OUT in str(error):
+                    problem = f"the docker daemon did not answer a request in time: {error}"
+                elif isinstance(error, JSONDecodeError):
+                    return DaemonError(self.host, f"{NOT_DOCKERS}: {error}", advice=PROXY)
+                return DaemonError(self.host, problem, advice="read dockerd's log there")
             except _Unreachable as unreachable:
                 error = unreachable
         reason = "silent"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flagperf.config.schema.platform import Image
-from flagperf.docker.daemon import DockerHost
+from flagperf.docker.daemon import MISSING, DockerHost, DockerRefusal
 from flagperf.docker.image_build import LOG, ImageBuild
 from flagperf.errors import HostError
 from flagperf.user import user_path
@@ -107,16 +107,14 @@ class ImageSupply:
         await self._ask(docker, f"copied from {first.host}", copy)
 
     async def _ask(self, docker: DockerHost, participle: str, work: Callable[[DockerClient], Any]) -> None:
-        from docker.errors import DockerException
-
         async def progress() -> str:
             return f"being {participle}"
 
         try:
             await self._with_progress(docker, docker.call(work, again=False), progress)
-        except DockerException as error:
-            reason = getattr(error, "explanation", None) or str(error)
-            raise HostError(docker.host, f"image {self.image.reference} cannot be {participle}: {reason}") from error
+        except DockerRefusal as error:
+            problem = f"image {self.image.reference} cannot be {participle}: {error.explanation}"
+            raise HostError(docker.host, problem) from error
 
     async def _with_progress(self, docker: DockerHost, work: Awaitable[T], progress: Callable[[], Awaitable[str]]) -> T:
         """Wait for work, and report its progress every SAY_EVERY seconds."""
@@ -135,10 +133,12 @@ class ImageSupply:
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
     """The layers of an image; None where it is missing. They identify an image on every host, unlike its ID."""
-    from docker.errors import ImageNotFound
-
     try:
         image = await docker.call(lambda client: client.images.get(reference))
-    except ImageNotFound:
-        return None
+    except DockerRefusal as error:
+        if error.status == MISSING:
+            return None
+        advice = f"remove it there (docker rmi -f {reference}); if docker refuses this too, {error.advice}"
+        problem = f"docker refuses to show image {reference}: {error.explanation}"
+        raise HostError(docker.host, problem, advice=advice) from error
     return list(image.attrs["RootFS"]["Layers"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from flagperf.docker import discard
-from flagperf.docker.daemon import DaemonError, DockerHost
+from flagperf.docker.daemon import MISSING, DaemonError, DockerHost, DockerRefusal
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.transport import Process, Transport, negative_signal
@@ -21,7 +21,6 @@ from flagperf.plan.values import Container
 
 if TYPE_CHECKING:
     from docker import DockerClient
-    from docker.errors import APIError
 
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
@@ -55,30 +54,26 @@ class DockerProcess(Process):
 
     @override
     async def stop(self) -> None:
-        from docker.errors import APIError
-
         if not self._ended.done():
             try:
                 await self._docker.call(self._stop)
-            except (HostError, APIError):
+            except HostError:
                 await self._keeper.stop()
                 self._ended.cancel()
         await asyncio.wait({self._ended})
 
     @override
     async def reason(self) -> str | None:
-        from docker.errors import APIError, NotFound
-
         await self._docker.transport.check_held()
         try:
             return await self._reason()
-        except NotFound:
+        except DockerRefusal as error:
+            if error.status != MISSING:
+                raise self._unknown(error) from error
             return REMOVED
-        except APIError as error:
-            raise self._unknown(error) from error
 
     async def _reason(self) -> str | None:
-        """The reason, by the daemon's words. Raises APIError where the daemon refuses to tell."""
+        """The reason, by the daemon's words. Raises DockerRefusal where the daemon refuses to tell."""
         state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
         if state["OOMKilled"]:
             limit = f" of {self._options.memory}" if self._options.memory else ""
@@ -90,19 +85,19 @@ class DockerProcess(Process):
         return state["Error"] or None
 
     async def _wait(self) -> int | None:
-        from docker.errors import APIError, NotFound
-
         try:
             answer = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
-        except (HostError, NotFound):
+        except DockerRefusal as error:
+            if error.status != MISSING:
+                raise self._unknown(error) from error
             return None
-        except APIError as error:
-            raise self._unknown(error) from error
+        except HostError:
+            return None
         return negative_signal(int(answer["StatusCode"]))
 
-    def _unknown(self, error: APIError) -> DaemonError:
+    def _unknown(self, error: DockerRefusal) -> DaemonError:
         """The error of a daemon that answers, and does not tell how the container ended."""
-        problem = f"the docker daemon tells nothing about the container: {error.explanation or error}"
+        problem = f"the docker daemon tells nothing about the container: {error.explanation}"
         return DaemonError(self._docker.host, problem, advice="read dockerd's log there")
 
     def _outside_event(self, status: int, client: DockerClient) -> str | None:

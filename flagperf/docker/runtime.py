@@ -13,7 +13,7 @@ from flagperf.config.parts.image import entry_of
 from flagperf.config.parts.needs import needs_of
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
-from flagperf.docker.daemon import ANSWER, DockerHost
+from flagperf.docker.daemon import ANSWER, DockerHost, DockerRefusal
 from flagperf.docker.image_supply import ImageSupply
 from flagperf.docker.leftovers import container_states
 from flagperf.docker.one_command import give, remove, run_to_end, with_command
@@ -28,7 +28,6 @@ from flagperf.plan.values import Container, NodePlan, Plan
 
 if TYPE_CHECKING:
     from docker import DockerClient
-    from docker.errors import APIError
 
 SHORT = 10.0  # seconds
 OTHERS_FILES = script(__file__, "others_files.sh")
@@ -141,11 +140,9 @@ class DockerRuntime:
 
     async def _ask(self, work: Callable[[DockerClient], T]) -> T:
         """Let the daemon do work. Raises HostError where the daemon refuses."""
-        from docker.errors import APIError
-
         try:
             return await self.docker.call(work, again=False)
-        except APIError as error:
+        except DockerRefusal as error:
             raise refusal(self.transport.host, self.container, error) from error
 
 
@@ -155,14 +152,12 @@ async def image_versions(job: JobConfig, docker: DockerHost, node: NodePlan) -> 
     Raises:
         HostError: the image's Python does not start, or lacks something that the ranks need.
     """
-    from docker.errors import APIError
-
     container, needs = node.container, needs_of(job)
     assert container is not None and job.container is not None
     query = with_command(container, job.container, query_argv(node.launch.argv[0], needs))
     try:
         status, output = await docker.call(partial(run_to_end, container=query), again=False)
-    except APIError as error:
+    except DockerRefusal as error:
         raise refusal(docker.host, container, error) from error
     key = f"vendor.image.{entry_of(job.vendor, job.framework)[0]}"
     advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
@@ -181,16 +176,16 @@ def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
     }
 
 
-def refusal(host: str, container: Container, error: APIError) -> HostError:
+def refusal(host: str, container: Container, error: DockerRefusal) -> HostError:
     """The error for a container that the daemon refuses."""
-    if error.status_code == 409:
+    if error.status == 409:
         return HostError(
             host,
             f"another container has the name {container.name}",
             advice=f"another run uses this container; if no run does: docker rm -f {container.name}",
         )
-    if error.status_code == 404:
+    if error.status == 404:
         return HostError(host, f"image {container.image} is missing on the host", advice="run again")
-    problem = str(error.explanation or error)
+    problem = error.explanation
     advice = ROOTLESS if any(part in problem for part in NEED_ROOT) else OPTIONS
     return HostError(host, f"docker refuses the container: {problem}", advice=advice)

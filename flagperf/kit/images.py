@@ -30,6 +30,9 @@ class PackedImage:
     digests: tuple[str, ...] = ()  # name@sha256:… of the registries that it came from
 
 
+DAEMON, ABSENT = "Error response from daemon", "No such"  # words of the docker command
+
+
 def add_image(image: Image, folder: Path, say: Say) -> PackedImage:
     """Write the image of a job into a folder. Large files become links, which the archive follows.
 
@@ -52,18 +55,25 @@ def add_image(image: Image, folder: Path, say: Say) -> PackedImage:
         say(f"image {image.reference}: docker pull")
         _docker("pull", "--quiet", image.reference)
         known = inspect(image.reference)
-    assert known is not None
+    if known is None:
+        raise _refused("image inspect", f"no image {image.reference} after docker pull")
     say(f"image {image.reference}: docker save, {known['Size'] / MIB:,.0f} MiB")
     _docker("save", f"--output={folder / ARCHIVE}", image.reference)
     return PackedImage(image.reference, known["Id"], tuple(sorted(known.get("RepoDigests") or ())))
 
 
 def inspect(reference: str) -> dict[str, Any] | None:
-    """What docker on this machine knows of an image; None: docker is not here, or has no such image."""
+    """What docker on this machine knows of an image; None: docker is not here, or has no such image.
+
+    Raises:
+        ConfigError: docker answers, but refuses to show the image.
+    """
     try:
         done = subprocess.run(("docker", "image", "inspect", reference), capture_output=True, text=True, check=False)
     except OSError:
         return None
+    if done.returncode and DAEMON in done.stderr and ABSENT not in done.stderr:
+        raise _refused("image inspect", done.stderr.strip())
     answer: list[dict[str, Any]] = json.loads(done.stdout or "[]")
     return answer[0] if answer else None
 
@@ -75,5 +85,9 @@ def _docker(*words: str) -> None:
     except OSError as error:
         problem = f"the docker command: {error.strerror}"
     if problem:
-        advice = "load the image on this machine, or let docker here reach its registry"
-        raise ConfigError(f"docker {words[0]} failed", key="vendor.image", given=problem, advice=advice)
+        raise _refused(words[0], problem)
+
+
+def _refused(verb: str, problem: str) -> ConfigError:
+    advice = "load the image on this machine, or let docker here reach its registry"
+    return ConfigError(f"docker {verb} failed", key="vendor.image", given=problem, advice=advice)

@@ -22,6 +22,7 @@ from strange_folder import check_what_is_brought
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
+from flagperf.docker.daemon import DockerHost
 from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
 from flagperf.hosts.ssh.login import openssh_argv, route
 from flagperf.hosts.ssh.transport import SshTransport
@@ -640,14 +641,62 @@ def test_files_of_ssh_are_read_as_openssh_reads_them(
 OTHER_PORT = 2222
 
 
+@contextlib.contextmanager
+def sshd(lab: TestCluster, *options: str, without: str = "nothing") -> Iterator[int]:
+    """A second sshd of h1, on another port, with further options and without some lines of its configuration."""
+    host = lab.hosts[0]
+    words = shlex.join([word for option in options for word in ("-o", option)])
+    config = f"grep -v {shlex.quote(without)} {host.root}/sshd_config >/srv/sshd_config"
+    start = f"/usr/sbin/sshd -f /srv/sshd_config -p {OTHER_PORT} -o PidFile=/run/other.pid {words}"
+    host.output("sh", "-c", f"{config}; {start} && until [ -s /run/other.pid ]; do sleep 0.05; done")
+    try:
+        yield OTHER_PORT
+    finally:
+        host.run("sh", "-c", "kill $(cat /run/other.pid); rm /run/other.pid")
+
+
 @pytest.fixture
 def other_sshd(lab: TestCluster) -> Iterator[int]:
-    """A second sshd of h1, on another port."""
+    with sshd(lab) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    ("without", "options", "problem"),
+    [
+        pytest.param("Subsystem", [], "sshd there offers no sftp", id="no subsystem"),
+        pytest.param(
+            "Subsystem", ["Subsystem=sftp /no/server"], "the sftp server of sshd ends at once", id="no sftp server"
+        ),
+        pytest.param(
+            "nothing",
+            ["AllowStreamLocalForwarding=no"],
+            "the docker daemon runs, but its socket cannot be reached from here",
+            id="no forwarding of sockets",
+        ),
+        pytest.param(
+            "nothing",
+            ["DisableForwarding=yes"],
+            "the docker daemon runs, but its socket cannot be reached from here",
+            id="no forwarding",
+        ),
+    ],
+)
+def test_what_sshd_does_not_offer(lab: TestCluster, without: str, options: list[str], problem: str) -> None:
     host = lab.hosts[0]
-    words = f"-f {host.root}/sshd_config -p {OTHER_PORT} -o PidFile=/run/other.pid"
-    host.output("sh", "-c", f"/usr/sbin/sshd {words} && until [ -s /run/other.pid ]; do sleep 0.05; done")
-    yield OTHER_PORT
-    host.run("sh", "-c", "kill $(cat /run/other.pid)")
+
+    async def body(port: int, known: Path) -> None:
+        ssh = ssh_of(lab, known_hosts=str(known))
+        async with SshTransport(Node("h1", host.address, port, "root"), ssh, timeout=5) as transport:
+            await transport.read("/etc/hosts")
+            async with DockerHost(transport):
+                pass
+
+    known = lab.root / "known"
+    known.write_text(f"[{host.address}]:{OTHER_PORT} {host.host_key}\n")
+    with sshd(lab, *options, without=without) as port, pytest.raises(HostError) as caught:
+        asyncio.run(body(port, known))
+    assert caught.value.problem == problem
 
 
 def seen_from(lab: TestCluster, node: Node, **changes: object) -> tuple[str, ...]:

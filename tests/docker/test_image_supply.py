@@ -51,6 +51,6 @@ async def test_no_node_waits_for_a_node_of_another_launcher(
 
     monkeypatch.setattr(image_supply, "image_layers", layers_of)
     images = ImageSupply(Image("image:1", "present"), "/tmp", Path(), print)
-    daemons = [Daemon(f"h{rank}", held and [held]) for rank, held in zip(ranks, layers, strict=True)]
+    daemons = [Daemon(f"h{rank}", [held] if held else None) for rank, held in zip(ranks, layers, strict=True)]
     given = await asyncio.gather(*(supply(*pair) for pair in zip(daemons, ranks, strict=True)))
     assert given == answers

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from docker.errors import APIError
 
 from flagperf.config.schema.platform import ContainerOptions
+from flagperf.docker.daemon import DockerRefusal
 from flagperf.docker.runtime import OPTIONS, ROOTLESS, refusal
 from flagperf.plan.values import Container
 
@@ -29,5 +29,5 @@ CONTAINER = Container("flagperf-1", "image:1", (), {}, {}, (), ContainerOptions(
     ],
 )
 def test_advice(explanation: str, advice: str) -> None:
-    error = refusal("here", CONTAINER, APIError("400", explanation=explanation))
+    error = refusal("here", CONTAINER, DockerRefusal("here", 400, explanation))
     assert str(error) == f"here: docker refuses the container: {explanation}\n  do:      {advice}"

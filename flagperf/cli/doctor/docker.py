@@ -10,7 +10,7 @@ from flagperf.cli.doctor.software import plan_of_node, started_modules, starting
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
-from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
+from flagperf.docker.daemon import DaemonError, DockerHost, DockerRefusal, NoDocker
 from flagperf.docker.image_supply import image_layers
 from flagperf.docker.leftovers import container_states
 from flagperf.docker.one_command import run_to_end, with_command
@@ -81,8 +81,6 @@ class DockerChecks:
 
     async def _python(self) -> Finding:
         """The check that the image's Python starts, and imports the first modules of the ranks."""
-        from docker.errors import APIError
-
         if self.layers is None:
             return Finding("not checked: the image is not there", skipped=True)
         plan = plan_of_node(self.job, self.node)
@@ -91,7 +89,7 @@ class DockerChecks:
         container = with_command(plan.container, self.job.container, starting(self.job, plan.launch).argv)
         try:
             status, output = await self._docker.call(partial(run_to_end, container=container), again=False)
-        except APIError as error:
+        except DockerRefusal as error:
             raise refusal(self.node.name, container, error) from error
         return Finding(f"the image's Python starts, and imports {started_modules(self.node.name, status, output)}")
 

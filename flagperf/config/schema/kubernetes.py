@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from flagperf.contract.fields import AbsolutePath, ByteSize, Count, CountFrom0, Field, MountTarget
+from flagperf.contract.fields import AbsolutePath, ByteSize, Count, CountFrom0, Field, ImageReference, MountTarget
 
 # The forms are those of https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ and …/labels/.
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
@@ -30,10 +30,10 @@ class Kubernetes:
     """Settings of the pods of a run: one pod for each node."""
 
     namespace: Namespace | None = None  # None: that of kubectl's context
-    image: str | None = None  # None: the one that the vendor names
+    image: ImageReference | None = None  # None: the one that the vendor names
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secret: ObjectName | None = None  # of the namespace, for the registry
-    monitor_image: str | None = None  # of a side container with the monitors; None: they run beside the ranks
+    monitor_image: ImageReference | None = None  # of a side container with the monitors; None: beside the ranks
     device: QualifiedName | None = None  # resource of the devices; None: the vendor's `device_plugin`
     resources: Mapping[QualifiedName, Quantity] = field(default_factory=dict)  # further ones of each pod
     capabilities: tuple[str, ...] = ()  # of the container, such as IPC_LOCK for RDMA

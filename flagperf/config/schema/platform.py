@@ -14,6 +14,7 @@ from flagperf.contract.fields import (
     Count,
     DeviceFile,
     Gpus,
+    ImageReference,
     Limit,
     MountTarget,
     NotNegative,
@@ -92,8 +93,8 @@ class ImageSettings:
 class ImageSource:
     """A vendor's image for a framework: the name of a ready image, or the base image of its Dockerfile."""
 
-    name: str | None = None
-    base: str | None = None  # build argument BASE_IMAGE
+    name: ImageReference | None = None
+    base: ImageReference | None = None  # build argument BASE_IMAGE
     folder: str | None = None  # of the Dockerfile; None: the vendor's own in vendors/, or that which builds on `base`
     requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
 

@@ -27,6 +27,7 @@ from flagperf.hosts.transport import Completed, Process, Transport, logged, no_a
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size for which asyncssh makes no tasks; a cancellation would leave tasks behind
+NO_SFTP = "sshd_config there needs a line that works, such as: Subsystem sftp internal-sftp"
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
 log = logging.getLogger(__name__)
@@ -181,18 +182,24 @@ class SshTransport(Transport):
 
     async def _with_files(self, work: Work[T]) -> T:
         """Work on the connection's file channel. The work starts again after the connection dropped."""
+        used: list[asyncssh.SSHClientConnection] = []
         for _ in range(ATTEMPTS):
-            connection = await self.connection.established()
+            used.append(await self.connection.established())
             try:
                 if self._files is None:
-                    self._files = await connection.start_sftp_client(path_errors="surrogateescape")
+                    self._files = await used[-1].start_sftp_client(path_errors="surrogateescape")
                 return await work(self._files)
             except asyncssh.SFTPNoSuchFile as error:
                 raise FileNotFoundError(error.reason) from error
+            except asyncssh.ChannelOpenError as error:
+                if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED:
+                    raise HostError(self.host, "sshd there offers no sftp", advice=NO_SFTP) from error
             except DROPPED:
                 self._files = None
             except asyncssh.SFTPError as error:
                 raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
+        if all(connection is used[0] for connection in used):
+            raise HostError(self.host, "the sftp server of sshd ends at once", advice=NO_SFTP)
         raise self.connection.drop_error()
 
 

@@ -56,6 +56,9 @@ DEVICE = (
 )
 TARGET = "an absolute path in the container, or one with :rw, or null"
 GPUS = "all, a count, or device=0,1, or null"
+IMAGE = (
+    "the name of an image as docker takes it: [registry/]name[:tag][@digest], the name in lower-case letters, or null"
+)
 ABOVE_0 = "a number, above 0"
 
 
@@ -165,6 +168,18 @@ def variable(name: str, values: str = "environment") -> Any:
             given="pul",
             allowed="one of: build, pull, load, present, or null",
             do="did you mean 'pull'?",
+        ),
+        *(
+            wrong(
+                f"image {name}",
+                "vendor",
+                {"image": {"pytorch": {key: name}}},
+                "wrong form of value",
+                f"vendor.image.pytorch.{key}",
+                given=name,
+                allowed=IMAGE,
+            )
+            for key, name in (("name", "Foo Bar"), ("name", "a:b:c"), ("name", "-x"), ("base", "Acme:1"))
         ),
         container("gpus", "foo", GPUS),
         container("gpus", "device=", GPUS),
