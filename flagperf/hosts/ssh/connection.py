@@ -158,7 +158,7 @@ class SshConnection:
     ) -> asyncssh.SSHClientConnection:
         """Log in to the last of these hosts, through the host before."""
         *_, login = logins
-        recorder, options = KeyRecorder(), connect_options(login, self.ssh, self.timeout, tunnel)
+        recorder, options = KeyRecorder(), connect_options(login.options, self.ssh, self.timeout, tunnel)
         try:
             connecting = asyncssh.connect(login.host.address, client_factory=lambda: recorder, **options)
             return await stack.enter_async_context(connecting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flagperf.config.schema.cluster import Node, Ssh
@@ -13,8 +13,6 @@ from flagperf.user import user_path
 
 if TYPE_CHECKING:
     import asyncssh
-
-    from flagperf.hosts.ssh.openssh_files import LoginFiles
 
 # These are added to the types of the host's known keys, which come first. Without them, a host with none of the known
 # types could not show any key, and would look broken.
@@ -48,11 +46,11 @@ def jump_host(node: Node, jump: str, key: str) -> Node:
 
 
 def connect_options(
-    files: LoginFiles, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
+    of_files: Mapping[str, Any], ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
 ) -> dict[str, Any]:
-    """The options of asyncssh.connect. The user's ssh configuration decides everything else."""
+    """The options of asyncssh.connect. `of_files`: those that the files of ssh on this machine give."""
     return {
-        **files.options,
+        **of_files,
         "connect_timeout": timeout,
         "login_timeout": timeout,
         "keepalive_interval": ssh.keepalive,
