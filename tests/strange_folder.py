@@ -16,9 +16,10 @@ from flagperf.secret import Mask
 MAKE = r"""
 mkdir -p "$1/logs/sub" "$1/logs/rank1.out.log" && cd "$1/logs" || exit
 echo log >rank0.out.log; echo in >sub/x; echo bytes >"$(printf 'n\377')"
+echo root >setuid; chmod 6777 setuid; chmod 6755 sub/x
 ln -s /etc/passwd abs; ln -s ../up up; ln -s sub sublink; mkfifo pipe sub/pipe; ln -s pipe rank2.out.log
 """
-BROUGHT = [b"n\xff", b"rank0.out.log", b"rank1.out.log", b"sub", b"sub/x"]
+BROUGHT = [b"n\xff", b"rank0.out.log", b"rank1.out.log", b"setuid", b"sub", b"sub/x"]
 LEFT = "links, pipes and devices among the logs were left out: abs, pipe, rank2.out.log, sub/pipe, sublink …"
 
 
@@ -33,6 +34,10 @@ async def check_what_is_brought(transport: Transport, place: str, here: Path, ca
     found = sorted(os.path.relpath(path, here / "logs") for path in (here / "logs").rglob("*"))
     assert sorted(map(os.fsencode, found)) == BROUGHT
     assert (here / "logs/sub/x").read_text() == "in\n"
+    plain = here / "plain"
+    plain.touch()  # with the permissions of the umask
+    modes = {path.stat().st_mode for path in (plain, *(here / "logs").rglob("*")) if path.is_file()}
+    assert modes == {plain.stat().st_mode}
     assert caplog.messages == [f"{transport.host}: {LEFT}"]
     caplog.clear()
     await bring(transport, f"{place}/gone", here / "gone", Mask())

@@ -8,9 +8,10 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
@@ -114,11 +115,11 @@ class LocalTransport(Transport):
 
     @override
     async def put(self, source: Path, target: str) -> None:
-        _copy(source, Path(target))
+        _copy(source, Path(target), shutil.copy2)
 
     @override
     async def get(self, source: str, target: Path) -> Sequence[str]:
-        _copy(Path(source), target)
+        _copy(Path(source), target, shutil.copyfile)
         return ()
 
     @override
@@ -126,12 +127,16 @@ class LocalTransport(Transport):
         return nullcontext(path)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file or folder, unless both paths are the same file."""
+def _copy(source: Path, target: Path, copy_file: Callable[[Any, Any], object]) -> None:
+    """Copy a file or folder, unless both paths are the same file.
+
+    Args:
+        copy_file: shutil.copyfile gives the copies permissions by the umask, shutil.copy2 those of the source.
+    """
     if target.exists() and source.samefile(target):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True, copy_function=copy_file)
     else:
-        shutil.copy2(source, target)
+        copy_file(source, target)

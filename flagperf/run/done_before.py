@@ -41,7 +41,7 @@ def taken_over(job: JobConfig, folder: Path) -> Summary | None:
     if _stated(done.config) != _stated(sized_job.config):
         log.info("%s has another configuration than in %s, and runs again", job.name, earlier.parent)
         return None
-    shutil.copytree(earlier, folder / job.name, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(earlier, folder / job.name, symlinks=True, dirs_exist_ok=True, copy_function=shutil.copyfile)
     log.info("%s was done in %s, and is taken over", job.name, earlier.parent)
     return done
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from flagperf.contract.regular import beside
 from flagperf.secret import Mask
 
+SETID = stat.S_ISUID | stat.S_ISGID
+
 
 def without_secrets(folder: Path, mask: Mask) -> None:
     """Replace secrets in the files of a folder by ***."""
@@ -26,14 +28,25 @@ def without_secrets(folder: Path, mask: Mask) -> None:
 
 
 def by_umask(*folders: Path) -> None:
-    """Remove permissions that the user's umask forbids. Copied files have the permissions of their host."""
+    """Remove permissions that the user's umask forbids, and setuid and setgid from files.
+
+    Files that come from another host have no permissions of that host. Ranks on this machine, in a container mostly as
+    root, write into the folder itself.
+    """
     forbidden = _umask()
     for folder in folders:
         for path in [folder, *folder.rglob("*")] if folder.is_dir() else ():
-            mode = stat.S_IMODE(path.lstat().st_mode)
-            if mode & forbidden and not path.is_symlink():
-                with suppress(PermissionError):  # another user's file, in a folder with the right permissions
-                    path.chmod(mode & ~forbidden)
+            about = path.lstat()
+            taken = about.st_mode & (forbidden | (SETID if stat.S_ISREG(about.st_mode) else 0))
+            if not taken or stat.S_ISLNK(about.st_mode):
+                continue
+            try:
+                path.chmod(stat.S_IMODE(about.st_mode) & ~taken)
+            except PermissionError:  # another user's file, in a folder with the right permissions
+                if taken & SETID:
+                    with suppress(PermissionError), beside(path) as copy:
+                        shutil.copyfile(path, copy)
+                        copy.replace(path)
 
 
 def _umask() -> int:

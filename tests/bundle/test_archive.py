@@ -66,6 +66,15 @@ def test_unpacking_gives_the_same_files(tmp_path: Path) -> None:
     assert unpacked == FILES
 
 
+def test_an_unpacked_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    (folder := tmp_path / "out").mkdir()
+    member = a_file("run/setuid")
+    member.mode = 0o6777
+    archive.unpack(archive_of(tmp_path / "one.tar.zst", member), folder)
+    (tmp_path / "plain").touch()
+    assert (folder / "run/setuid").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), archive.create(tmp_path / "one.tar.zst") as out:
         out.add("run/a", b"x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,31 @@ def test_permissions_that_came_from_a_host_follow_the_umask(tmp_path: Path, umas
     file = folder / "rank0.out.log"
     file.touch()
     folder.chmod(0o777)
-    file.chmod(0o646)
+    file.chmod(0o6646)
+    (folder / "shared").mkdir()
+    (folder / "shared").chmod(0o2777)  # of a folder: its files belong to the group
     by_umask(folder, tmp_path / "not there")
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)]
-    assert modes == [0o777 & ~umask, 0o646 & ~umask]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, file, folder / "shared")]
+    assert modes == [0o777 & ~umask, 0o646 & ~umask, 0o2777 & ~umask]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")
+def test_a_setuid_file_of_a_container_becomes_ours() -> None:
+    """A container's root wrote it into the folder of a user, who may not change its permissions."""
+    with tempfile.TemporaryDirectory() as name:
+        check_setuid_file(Path(name))
+
+
+def check_setuid_file(folder: Path) -> None:
+    (folder / "tool").write_text("program")
+    (folder / "tool").chmod(0o4755)
+    os.chown(folder, 65534, 65534)
+    if not (child := os.fork()):
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        by_umask(folder)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    about = (folder / "tool").stat()
+    assert (about.st_uid, about.st_mode & 0o6000, (folder / "tool").read_text()) == (65534, 0, "program")

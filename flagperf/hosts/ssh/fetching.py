@@ -24,7 +24,7 @@ async def fetch(files: asyncssh.SFTPClient, source: str, target: Path, name: str
     about = await files.lstat(source)
     if is_regular(about):
         target.parent.mkdir(parents=True, exist_ok=True)
-        await files.get(source, target, preserve=True)
+        await files.get(source, target)  # without its permissions: a setuid file of root would be one here
         return []
     if not stat.S_ISDIR(about.permissions or 0):
         return [name or source]

@@ -119,7 +119,7 @@ class Agent:
         return {}
 
     def walk(self, path: str) -> dict[str, object]:
-        """The files below a folder: relative path → mode. A path of a file gives this file with the empty path.
+        """The paths of the files below a folder, relative to it. A path of a file gives this file with the empty path.
 
         `left`: links, pipes, sockets and devices.
         """
@@ -129,7 +129,7 @@ class Agent:
         modes: dict[str, int] = {"": top.lstat().st_mode}
         if stat.S_ISDIR(modes[""]):
             modes.update({str(path.relative_to(top)): path.lstat().st_mode for path in sorted(top.rglob("*"))})
-        files = {name: mode & 0o777 for name, mode in modes.items() if stat.S_ISREG(mode)}
+        files = [name for name, mode in modes.items() if stat.S_ISREG(mode)]
         folders = [name for name, mode in modes.items() if stat.S_ISDIR(mode)]
         return {"files": files, "folders": folders, "left": [name for name in modes if name not in {*files, *folders}]}
 

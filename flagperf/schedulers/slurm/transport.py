@@ -162,8 +162,8 @@ class SrunTransport(Transport):
         with self._files():
             for folder in listing["folders"]:
                 (target / folder).mkdir(parents=True, exist_ok=True)
-            for name, mode in listing["files"].items():
-                await self._fetch_file(f"{source}/{name}" if name else source, target / name if name else target, mode)
+            for name in listing["files"]:
+                await self._fetch_file(f"{source}/{name}" if name else source, target / name if name else target)
         return list(listing["left"])
 
     @override
@@ -179,14 +179,13 @@ class SrunTransport(Transport):
                 if not data:
                     return
 
-    async def _fetch_file(self, source: str, target: Path, mode: int) -> None:
+    async def _fetch_file(self, source: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         offset = 0
         with target.open("wb") as file:
             while data := await self._piece(source, offset):
                 file.write(data)
                 offset += len(data)
-        target.chmod(mode)
 
     async def _piece(self, path: str, offset: int) -> bytes:
         return base64.b64decode((await self.channel.ask("read", path=path, offset=offset, size=PIECE))["data"])

@@ -80,7 +80,7 @@ async def test_files_go_there_and_come_back(tmp_path: Path) -> None:
     (source / "sub" / "empty").mkdir(parents=True)
     (source / "big").write_bytes(bytes(range(256)) * (PIECE // 200))
     (source / "sub" / "run.sh").write_text("#!/bin/sh\n")
-    (source / "sub" / "run.sh").chmod(0o755)
+    (source / "sub" / "run.sh").chmod(0o4755)
     (source / "none").write_bytes(b"")
     async with node(shared=False) as transport:
         await transport.put(source, f"{tmp_path}/there/all")
@@ -93,7 +93,8 @@ async def test_files_go_there_and_come_back(tmp_path: Path) -> None:
     paths = {str(path.relative_to(tmp_path / "back")): path for path in (tmp_path / "back").rglob("*")}
     assert set(paths) == {"big", "none", "sub", "sub/empty", "sub/run.sh"}
     assert paths["big"].read_bytes() == (source / "big").read_bytes() == (tmp_path / "one").read_bytes()
-    assert paths["sub/run.sh"].stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "there/all/sub/run.sh").stat().st_mode & 0o7777 == 0o755
+    assert paths["sub/run.sh"].stat().st_mode == paths["none"].stat().st_mode  # by the umask
 
 
 @pytest.mark.asyncio
