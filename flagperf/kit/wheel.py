@@ -10,14 +10,19 @@ from collections.abc import Iterator
 from importlib.metadata import distribution
 
 from flagperf import __version__
-from flagperf.config.files.search_path import CASE_PAGES, CONF, VENDORS
+from flagperf.config.files.search_path import CASE_PAGES, CHINESE_CASE_PAGES, CONF, VENDORS
 from flagperf.contract.sent_code import NO_CODE, files, package_folder
 
 NAME = f"flagperf-{__version__}-py3-none-any.whl"
 INFO = f"flagperf-{__version__}.dist-info"
 COMMIT = "commit.txt"  # of flagperf/cli/commit.py
 WHEEL = "Wheel-Version: 1.0\nGenerator: flagperf\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-DATA = {"flagperf/conf": CONF, "flagperf/vendors": VENDORS, "flagperf/docs/cases": CASE_PAGES}  # as pyproject.toml says
+DATA = {  # as pyproject.toml says
+    "flagperf/conf": CONF,
+    "flagperf/vendors": VENDORS,
+    "flagperf/docs/cases": CASE_PAGES,
+    "flagperf/docs/zh/cases": CHINESE_CASE_PAGES,
+}
 
 
 def wheel(commit: str = "") -> bytes:

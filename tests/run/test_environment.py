@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import platform
@@ -117,9 +118,9 @@ def test_versions(versions: dict[str, str], unmet: list[str]) -> None:
     ("case", "libraries"),
     [
         pytest.param("bert", {"transformers", "timm", "torchmetrics", "h5py"}, id="bert"),
-        pytest.param("detr", {"torchvision", "transformers", "timm", "scipy", "faster-coco-eval"}, id="detr"),
-        pytest.param("faster_rcnn", {"torchvision", "faster-coco-eval"}, id="faster_rcnn"),
-        pytest.param("resnet50", {"torchvision", "torchmetrics"}, id="resnet50"),
+        pytest.param("detr", {"torchvision", "transformers", "timm", "scipy", "faster-coco-eval", "pillow"}, id="detr"),
+        pytest.param("faster_rcnn", {"torchvision", "faster-coco-eval", "pillow"}, id="faster_rcnn"),
+        pytest.param("resnet50", {"torchvision", "torchmetrics", "pillow", "scikit-learn"}, id="resnet50"),
         pytest.param("cpm", {"transformers", "sentencepiece", "jieba", "torchmetrics"}, id="cpm"),
     ],
 )
@@ -128,6 +129,21 @@ def test_the_libraries_of_a_case(case: str, libraries: set[str]) -> None:
     needs = needs_of(compose([f"model={case}", "dry_run=true"]))
     assert set(needs.lowest) == {*PYTORCH.needs, *libraries}
     assert needs.modules == ("torch",)
+
+
+@pytest.mark.parametrize("case", ["cpm", "flux1", "glm", "resnet50", "retinanet", "t5_small", "tacotron2", "wav2vec2"])
+def test_who_writes_sample_data_needs_what_its_writer_imports(case: str) -> None:
+    """And a training on real data does not."""
+    full = compose([f"model={case}", "size=full", "dry_run=true"])
+    module = full.config["data"]["sample"]["_target_"].rpartition(".")[0]
+    nodes = ast.walk(ast.parse(Path(*module.split(".")).with_suffix(".py").read_text()))
+    imports = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    nodes = ast.walk(ast.parse(Path(*module.split(".")).with_suffix(".py").read_text()))
+    imports |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    packages = {str(name).partition(".")[0] for name in imports} - {*sys.stdlib_module_names, "cases"}
+    named = {{"PIL": "pillow", "sklearn": "scikit-learn"}.get(name, name) for name in packages}
+    assert named <= set(needs_of(full, sample=True).lowest)
+    assert needs_of(full) == needs_of(full, sample=False)
 
 
 def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -> None:

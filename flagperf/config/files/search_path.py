@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).resolve().parents[2]
 _INSTALLED = PACKAGE / "conf"
 CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
-CASE_PAGES = (PACKAGE if _INSTALLED.is_dir() else PACKAGE.parent) / "docs" / "cases"
+_PAGES = (PACKAGE if _INSTALLED.is_dir() else PACKAGE.parent) / "docs"
+CASE_PAGES, CHINESE_CASE_PAGES = _PAGES / "cases", _PAGES / "zh" / "cases"
 
 _GROUPS = ("model", "dataset", "mutable", "fingerprint", "convergence", "size", "size/*", "framework")
 _GROUPS_OF_FRAMEWORKS = ("model/*", "mutable/*", "fingerprint/*", "size/*/*")

@@ -14,7 +14,13 @@ from flagperf.config.parts.versions import ABSENT, is_older, numbers, package_of
 from flagperf.config.schema.platform import Framework
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.components import targets
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.sent_code import package_folder
+
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+}  # name in an import → name of the package
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,11 @@ class Needs:
         return problems
 
 
-def needs_of(job: JobConfig) -> Needs:
-    """The packages that the ranks of a job need."""
+def needs_of(job: JobConfig, *, sample: bool | None = None) -> Needs:
+    """The packages that the ranks of a job need. `sample`: whether they write sample data; None: as the job says."""
     framework = job.framework
-    used = set(_packages(job.config, framework))
+    writes = is_sample_folder(job.config) if sample is None else sample
+    used = {DISTRIBUTIONS.get(name, name).replace("-", "_") for name in _packages(job.config, framework, sample=writes)}
     lowest = {name: version for name, version in framework.case_needs.items() if name.replace("-", "_") in used}
     return Needs(
         case=job.case,
@@ -98,9 +105,10 @@ def _plugin(job: JobConfig) -> list[str]:
     return [] if name is None or is_own_code else [name]
 
 
-def _packages(config: Mapping[str, Any], framework: Framework) -> Iterator[str]:
+def _packages(config: Mapping[str, Any], framework: Framework, *, sample: bool) -> Iterator[str]:
     """The packages of a case's parts, and the packages that the case's own code imports."""
-    for target in targets([config.get(part) for part in framework.parts]):
+    parts = [config.get(part) for part in framework.parts]
+    for target in targets([*parts, *([(config.get("data") or {}).get("sample")] if sample else [])]):
         yield target.partition(".")[0]
         if target.startswith("cases."):
             yield from _libraries(target)

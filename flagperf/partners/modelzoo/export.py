@@ -85,7 +85,7 @@ def _values(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], acco
     devices = _devices(full)
     entry = _entry(full, short, account)
     name = full.case if full.framework.main else f"{full.framework.name}/{full.case}"
-    lowest = needs_of(full).lowest
+    lowest = needs_of(full, sample=True).lowest  # --dataset_path sample writes sample data
     return {
         "version": __version__,
         "wheel": NAME,
@@ -94,6 +94,7 @@ def _values(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], acco
         "devices": devices,
         "mixed": {device["name"]: device["mixed"] for device in devices},
         "text": case_text(name),
+        "base": _base(full),
         "target": target_text(full.config.get("target")),
         "entry": yaml.safe_dump([entry], sort_keys=False, allow_unicode=True),
         "run_dir": entry["desc"]["run_dir"],
@@ -148,6 +149,11 @@ def _cards(job: JobConfig) -> list[tuple[str, int]]:
         "单机": job.hardware.devices_per_node or job.hardware.devices_per_card,
     }
     return [(name, count) for name, count in counts.items() if name == "单设备" or count > 1]
+
+
+def _base(job: JobConfig) -> str | None:
+    """The image on which the Dockerfile builds: the vendor's, not one that flagperf builds on it."""
+    return (job.image.source.base or job.image.reference) if job.image else None
 
 
 def _docker_line(job: JobConfig) -> str:

@@ -88,7 +88,7 @@ def test_the_commands_leave_precision_to_the_tunings(tmp_path: Path, capsys: pyt
 def test_model(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, text = page(tmp_path, capsys, "model", "model=resnet50", str(runs / "eight"))
     assert place == "benchmarks/resnet50/README.md"
-    assert "ResNet-50 trained from scratch to classify the images of ImageNet-1k." in text
+    assert "从零开始训练 ResNet-50，对 I" in text
     assert "| ILSVRC2012_img_train.tar | 138 GB |" in text
     assert "](../" not in text
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}

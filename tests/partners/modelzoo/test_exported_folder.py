@@ -14,7 +14,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from flagperf.cli.main import run_command
-from flagperf.config.files.search_path import cases, search_path
+from flagperf.config.files.search_path import CHINESE_CASE_PAGES, cases, search_path
 from flagperf.kit.wheel import NAME
 from flagperf.partners.modelzoo.guide import FRAMEWORKS
 from flagperf.partners.modelzoo.install import install
@@ -78,10 +78,28 @@ def test_its_requirements_bring_flagperf(tmp_path: Path) -> None:
     assert run_command(["modelzoo", "export", "model=resnet50", "vendor=cpu", f"into={into}"]) == 0
     python, fault = install(into, sys.executable, tmp_path / "environment", 100)
     assert fault is None
-    ask = "from flagperf.config.files.search_path import CONF, VENDORS, CASE_PAGES; print(CONF, VENDORS, CASE_PAGES)"
+    names = "CONF, VENDORS, CASE_PAGES, CHINESE_CASE_PAGES"
+    ask = f"from flagperf.config.files.search_path import {names}; print({names})"
     done = subprocess.run([python, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True)
     folders = [Path(text) for text in done.stdout.split()]
-    assert [(path.is_relative_to(tmp_path / "environment"), path.is_dir()) for path in folders] == [(True, True)] * 3
+    assert [(path.is_relative_to(tmp_path / "environment"), path.is_dir()) for path in folders] == [(True, True)] * 4
+
+
+def test_the_readme_is_chinese_and_does_not_contradict_itself(folder: Path) -> None:
+    """What the image has is not installed again, and the texts of the case are those of its Chinese page."""
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    page = (CHINESE_CASE_PAGES / "resnet50.md").read_text(encoding="utf-8")
+    for heading in ("# ", "## 数据"):
+        paragraph = page.partition(heading)[2].split("\n\n")[1].splitlines()[0]
+        assert re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", paragraph) in readme
+    assert "| 任务 | ImageNet-1k 上的 ResNet-50 |" in readme and "至少" in readme
+    english = [line for line in readme.splitlines() if re.search(r"\b(the|is|are|of|at least)\b", line)]
+    assert english == []
+    image, build = (readme.partition(f"### {part}")[2].partition("\n###")[0] for part in ("2.1", "2.3"))
+    assert f"Dockerfile 安装本目录的 `{NAME}` 和 `requirements.txt`" in image
+    assert "2.1 节的镜像已经安装了 `requirements.txt`" in build
+    requirements = (folder / "requirements.txt").read_text().splitlines()
+    assert {"pillow>=10", "scikit-learn>=1.3", "torchmetrics>=1.5"} == {line for line in requirements if ">=" in line}
 
 
 def test_holes_are_said(folder: Path) -> None:

@@ -12,7 +12,8 @@ from flagperf.plain import plain
 from flagperf.report.markdown import table
 
 TEMPLATES = Path(__file__).parent / "templates"
-CHINESE = {"the CPU of any machine": "任意机器的 CPU", "any CPU": "任意 CPU"}  # titles that are no names of products
+CHINESE = {"the CPU of any machine": "任意机器的 CPU", "any CPU": "任意 CPU", "none": "无"}  # titles that are no names
+BOUNDS = {"at least": "至少", "at most": "至多"}  # of a target
 MARK = "<!-- made by flagperf"  # the beginning of every page
 
 
@@ -33,9 +34,13 @@ def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
     return plain(text)
 
 
-def chinese(title: str) -> str:
-    """The title of a vendor or a product for a Chinese page. Names are not translated."""
-    return CHINESE.get(title, title)
+def chinese(text: str) -> str:
+    """The title of a vendor or a product, or a target, for a Chinese page. Names are not translated."""
+    if text in CHINESE:
+        return CHINESE[text]
+    for english, word in BOUNDS.items():
+        text = text.replace(f" {english} ", f" {word} ")
+    return text
 
 
 def image_text(source: ImageSource, folder: str) -> str:
