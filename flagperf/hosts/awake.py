@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
+from typing import TypeVar
 
 TICK = 1.0  # seconds between two readings
 MOST = 5.0  # seconds between two readings that count; the process stood still for the rest of a longer interval
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux' other clocks stop while a laptop sleeps
+
+T = TypeVar("T")
 
 
 class AwakeClock:
@@ -43,8 +46,19 @@ class AwakeClock:
             self.now()
 
 
-async def within(work: Awaitable[object], seconds: float) -> None:
-    """Wait for work, at most this many seconds of an AwakeClock.
+class Pulse:
+    """Counts the signs that long work moves on."""
+
+    def __init__(self) -> None:
+        self.beats = 0
+
+    def beat(self, *_: object) -> None:
+        """Note a sign. Takes the arguments of any callback."""
+        self.beats += 1
+
+
+async def within(work: Awaitable[T], seconds: float, pulse: Pulse | None = None) -> T:
+    """Wait for work, at most this many seconds of an AwakeClock; with a pulse, after each of its beats.
 
     Raises:
         asyncio.TimeoutError: the work took longer, and was cancelled.
@@ -52,12 +66,15 @@ async def within(work: Awaitable[object], seconds: float) -> None:
     task = asyncio.ensure_future(work)
     try:
         async with AwakeClock() as clock:
+            began, beats = 0.0, 0
             while not task.done():
-                left = seconds - clock.now()
+                if pulse is not None and pulse.beats != beats:
+                    began, beats = clock.now(), pulse.beats
+                left = began + seconds - clock.now()
                 if left <= 0:
                     raise asyncio.TimeoutError
                 await asyncio.wait({task}, timeout=left)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    task.result()
+    return task.result()

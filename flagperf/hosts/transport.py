@@ -23,6 +23,8 @@ from flagperf.errors import HostError
 
 READ_SIZE = 1 << 20  # most bytes of one `read` …
 LEAST_READ = 1 << 16  # … and fewest bytes, where the file has more
+FILES = 20.0  # seconds for the files of a host to move on; a file system of many hosts may stand still for a while …
+FILES_AGAIN = 10.0  # … and for those of a host that did not answer before
 MOST_CLOCK = 1.0  # seconds of clock difference that cause a warning
 SIGNALLED = 128  # a shell and docker report an end by signal N as 128 + N
 LOGGED = 300  # characters of a command in the run's log
@@ -40,6 +42,14 @@ class Completed:
     exit_status: int | None  # negative: killed by that signal; None: unknown, the connection was lost
     stdout: str
     stderr: str
+
+
+class FilesError(HostError):
+    """The files of a host do not answer, though the host may."""
+
+    def __init__(self, host: str) -> None:
+        advice = "does a file system, or the file service of sshd, hang there?"
+        super().__init__(host, f"its files do not answer: nothing moved for {FILES + FILES_AGAIN:g} s", advice=advice)
 
 
 class Process(Protocol):

@@ -41,6 +41,7 @@ class NodeLogs:
         self.noticed = False  # true: the ranks' launcher has reported a failed rank
         self.left_out: set[str] = set()  # names of variables of the host that did not reach the ranks
         self._exits = exits
+        self._events: list[tuple[int, Event]] = []  # that no call has returned yet
         self._next_records = 0.0  # time.monotonic of the next read of the other ranks' step records
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
@@ -55,28 +56,33 @@ class NodeLogs:
     async def events(self) -> list[tuple[int, Event]]:
         """New events since the last call: rank and event.
 
-        On this machine the other ranks are read in full only until their first line, and after FINISHED of the first
-        rank. Between, their step records are read every second.
+        A call that raises HostError loses no event: the next call returns all. On this machine the other ranks are read
+        in full only until their first line, and after FINISHED of the first rank. Between, their step records are read
+        every second.
         """
         lines = await self._launcher_tail.lines()
         self.left_out |= {name for line in lines if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
-        events: list[tuple[int, Event]] = []
-        late_events: list[tuple[int, Event]] = []
         due = time.monotonic() >= self._next_records
         if due:
             self._next_records = time.monotonic() + RECORDS_INTERVAL
         for rank, tail in self._tails.items():
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.same_files:
-                events += [(rank, event) for event in await tail.events()]
+                self._events += self._noted(rank, await tail.events())
             elif self.finished and rank in self.unfinished:
-                late_events += [(rank, event) for event in await tail.events()]
+                self._noted(rank, await tail.events())
             elif due:
-                events += [(rank, event) for event in await tail.events(RECORDS)]
-        self.silent -= {rank for rank, _ in events}
-        self.unfinished -= {rank for rank, event in (*events, *late_events) if event.event == "FINISHED"}
+                self._events += self._noted(rank, await tail.events(RECORDS))
+        self.silent -= {rank for rank, _ in self._events}
         self.finished = self.node.ranks[0] not in self.unfinished
+        events, self._events = self._events, []
         return events
+
+    def _noted(self, rank: int, events: Sequence[Event]) -> list[tuple[int, Event]]:
+        """The events with their rank. FINISHED is noted."""
+        if any(event.event == "FINISHED" for event in events):
+            self.unfinished.discard(rank)
+        return [(rank, event) for event in events]
 
     async def last_text(self, path: str) -> str:
         """The end of a log; empty where the log is missing."""

@@ -15,6 +15,7 @@ from flagperf.run.detection import Detection
 from flagperf.run.diagnose import PortTaken, failed_exit, failure, passed_deadline, phase
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
+from flagperf.run.reading import Reading
 from flagperf.run.watch import Watch
 
 EAGER = 0.05  # seconds between two reads of the logs of this machine until the first step …
@@ -34,8 +35,8 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
         PortTaken: another process listens on the rendezvous port.
         OSError: the result folder was removed.
     """
-    async with AwakeClock() as clock:
-        cause = await _until_the_end(nodes, plan, progress, clock)
+    async with AwakeClock() as clock, Reading(nodes, plan.deadlines.stall, clock) as reading:
+        cause = await _until_the_end(nodes, plan, progress, clock, reading)
     return cause and (_abandoned(nodes, clock) or cause)
 
 
@@ -68,7 +69,9 @@ def _lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
     return failure(lost, problem) if lost else Failure(problem, host=error.host, phase=phase(nodes))
 
 
-async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progress, clock: AwakeClock) -> Failure | None:
+async def _until_the_end(
+    nodes: Sequence[NodeRun], plan: Plan, progress: Progress, clock: AwakeClock, reading: Reading
+) -> Failure | None:
     watch = Watch([rank for node in nodes for rank in node.node.ranks], plan.deadlines, clock.now())
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
     running = set(ends)
@@ -77,18 +80,17 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     detection = Detection(nodes, plan.config, nodes[0].folder.parent)
     finished: float | None = None  # when all ranks had logged FINISHED
     try:
-        while running and (finished is None or clock.now() - finished < LAST):
+        while (running or reading.behind) and (finished is None or clock.now() - finished < LAST):
             pause = EAGER if local and "first step" not in watch.milestones else CALM
-            ended, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            ended, running = await _ended(running, pause)
             for task in ended:
                 task.result()  # raises what kept the launcher from seeing the end of the ranks' launcher
             nodes[0].folder.stat()  # ranks would go on to write into a removed folder
-            for events in await asyncio.gather(*(node.events() for node in nodes)):
-                for rank, event in events:
-                    watch.observe(rank, event, clock.now())
-                    detection.observe(rank, event)
-                    if rank == watch.first:
-                        progress.event(event)
+            for rank, event in await reading.turn():
+                watch.observe(rank, event, clock.now())
+                detection.observe(rank, event)
+                if rank == watch.first:
+                    progress.event(event)
             if not left_out_logged and "submitted" in watch.milestones:
                 left_out_logged = True
                 _log_left_out(nodes)
@@ -99,6 +101,8 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
             if any(_failed(node, finished is not None) for node in nodes):
                 return await _first_cause(nodes, running)
             if finished is None and (deadline := watch.overdue(clock.now())):
+                if unread := reading.unread:
+                    return failure([unread[0]], f"{deadline}: {unread[1]}")
                 return await passed_deadline(deadline, watch.silent, nodes)
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
@@ -112,6 +116,16 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
         for task in ends:
             task.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def _ended(
+    running: set[asyncio.Task[None]], seconds: float
+) -> tuple[set[asyncio.Task[None]], set[asyncio.Task[None]]]:
+    """Wait for the end of a task. Returns those that ended, and those that run."""
+    if running:
+        return await asyncio.wait(running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.sleep(seconds)
+    return set(), set()
 
 
 def _log_left_out(nodes: Sequence[NodeRun]) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -377,6 +377,54 @@ def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: Test
     assert process.returncode == 5, output
     cause = r"the launcher stood still for \d+ s: hosts end a training if the launcher is gone for 4 s "
     assert re.search(rf"failed  {cause}\(cluster.ssh.reconnect\), during training", output), output
+    assert_nothing_left(lab)
+
+
+def freeze_files(lab: TestCluster) -> None:
+    """Let the file service of h1 hang, for the connections that are open."""
+    assert lab.hosts[0].run("pkill", "-STOP", "-f", "@internal-sftp").returncode == 0
+
+
+@pytest.mark.slow
+def test_a_file_service_that_hangs_loses_no_training(lab: TestCluster, tmp_path: Path) -> None:
+    process = start(User(lab, tmp_path, steps=True), "deadlines.stall=100")
+    freeze_files(lab)
+    output = finish(process)
+    assert process.returncode == 0, output
+    assert_nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_an_interrupt_does_not_wait_for_a_file_service_that_hangs(lab: TestCluster, tmp_path: Path) -> None:
+    process = start(User(lab, tmp_path, steps=True), "deadlines.stall=100")
+    freeze_files(lab)
+    process.send_signal(signal.SIGINT)
+    output = finish(process)
+    assert process.returncode == 130, output
+    assert '"step": 2' in (tmp_path / "result/run" / NAME / "round1/h1_noderank0/rank0.out.log").read_text()
+    assert_nothing_left(lab)
+
+
+@contextlib.contextmanager
+def file_service(lab: TestCluster, command: str) -> Iterator[None]:
+    """New connections to h1 have this file service meanwhile."""
+    config = Path(f"{lab.hosts[0].root}/sshd_config")
+    text = config.read_text()
+    config.write_text(text.replace("internal-sftp", command))
+    lab.hosts[0].output("pkill", "-HUP", "-o", "-x", "sshd")
+    try:
+        yield
+    finally:
+        config.write_text(text)
+        lab.hosts[0].output("pkill", "-HUP", "-o", "-x", "sshd")
+
+
+@pytest.mark.slow
+def test_a_file_service_that_never_answers_is_refused(lab: TestCluster, tmp_path: Path) -> None:
+    with file_service(lab, "/bin/sleep 600"):
+        done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, "nnodes=2", LONG)
+    assert done.exit_code == 3, done.output
+    assert "h1: its files do not answer: nothing moved for 30 s\n" in done.output
     assert_nothing_left(lab)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -27,6 +28,7 @@ from flagperf.plan.plan import make_plan
 from flagperf.results.rank_log import read_rank_logs
 from flagperf.run.execute import execute
 from flagperf.run.folder import create
+from flagperf.run.node_logs import NodeLogs
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.run_log import run_log
@@ -112,6 +114,37 @@ def resident(path: Path) -> int:
     """Bytes of a file that are in memory."""
     done = subprocess.run(["fincore", "-nbo", "RES", str(path)], capture_output=True, text=True, check=True)
     return int(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        pytest.param(
+            ["deadlines.start=3.5"],
+            "no sign of life from ranks 0, 1 within 3.5 s (deadlines.start): "
+            "its logs cannot be read: no answer for 4 s",
+            id="deadlines pass",
+        ),
+        pytest.param(
+            ["deadlines.stall=1.5"],
+            "lost host: its logs cannot be read: no answer for 2 s (deadlines.stall)",
+            id="the host is lost in the end",
+        ),
+    ],
+)
+async def test_logs_without_an_answer_do_not_stop_the_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], cause: str
+) -> None:
+    """As where a network file system hangs."""
+
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setenv("PYTHONPATH", str(FAULTS))
+    monkeypatch.setattr(NodeLogs, "events", never)
+    job = composed(tmp_path, "model=workload", "max_steps=1000", *words)
+    outcome = await run_round(job, create(job))
+    assert outcome.failure == Failure(cause, host=HOST, node_rank=0, phase="start")
 
 
 async def test_a_wait_that_fails_is_the_failure_of_the_round(

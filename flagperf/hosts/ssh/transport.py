@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import shlex
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -17,13 +17,23 @@ from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
+from flagperf.hosts.awake import Pulse, within
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.clock import offset_and_shell
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.fetching import fetch, is_regular
 from flagperf.hosts.ssh.forwarding import forwarded
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.transport import Completed, Process, Transport, logged, no_answer
+from flagperf.hosts.transport import (
+    FILES,
+    FILES_AGAIN,
+    Completed,
+    FilesError,
+    Process,
+    Transport,
+    logged,
+    no_answer,
+)
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size for which asyncssh makes no tasks; a cancellation would leave tasks behind
@@ -55,6 +65,7 @@ class SshTransport(Transport):
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
+        self._silent = False  # true: the files of the host stood still
         self._shell: asyncssh.SSHClientProcess[str] | None = None  # printed the clock; reused once
         self._started: list[SshProcess] = []
 
@@ -123,8 +134,11 @@ class SshTransport(Transport):
                 content: bytes = await file.read(BLOCK, offset)
                 return content
 
+        async def limited(files: asyncssh.SFTPClient) -> bytes:
+            return await self._while_moving(files, lambda limit: asyncio.wait_for(work(files), limit))
+
         try:
-            return await self._with_files(work)
+            return await self._with_files(limited)
         except FileNotFoundError:
             return b""
 
@@ -134,22 +148,23 @@ class SshTransport(Transport):
         if self.same_files and Path(target).exists() and source.samefile(target):
             return  # to write a file onto itself would empty it
 
-        async def copy(files: asyncssh.SFTPClient) -> None:
+        async def copy(files: asyncssh.SFTPClient, pulse: Pulse) -> None:
             await files.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
             sources = list(source.iterdir()) if folder else source
-            await files.put(sources, target, recurse=True, preserve=True, follow_symlinks=True)
+            options: dict[str, Any] = {"recurse": True, "preserve": True, "follow_symlinks": True}
+            await files.put(sources, target, progress_handler=pulse.beat, **options)
 
-        await self._with_files(self._ends_with_channel(copy))
+        await self._copy(copy)
 
     @override
     async def get(self, source: str, target: Path) -> Sequence[str]:
         left_out: list[str] = []
 
-        async def copy(files: asyncssh.SFTPClient) -> None:
+        async def copy(files: asyncssh.SFTPClient, pulse: Pulse) -> None:
             left_out.clear()
-            left_out.extend(await fetch(files, source, target))
+            left_out.extend(await fetch(files, source, target, pulse))
 
-        await self._with_files(self._ends_with_channel(copy))
+        await self._copy(copy)
         return left_out
 
     @override
@@ -164,6 +179,31 @@ class SshTransport(Transport):
                 except OSError as error:
                     raise HostError(self.host, f"its {path} cannot be forwarded: {error}") from error
                 yield local
+
+    async def _copy(self, copy: Callable[[asyncssh.SFTPClient, Pulse], Coroutine[Any, Any, None]]) -> None:
+        """Copy files as long as they move."""
+
+        async def work(files: asyncssh.SFTPClient) -> None:
+            pulse = Pulse()
+            once = self._ends_with_channel(lambda files: copy(files, pulse))
+            await self._while_moving(files, lambda limit: within(once(files), limit, pulse))
+
+        await self._with_files(work)
+
+    async def _while_moving(self, files: asyncssh.SFTPClient, limited: Callable[[float], Awaitable[T]]) -> T:
+        """Work on a file channel, within a limit. Where nothing moves, a new file channel is tried once."""
+        try:
+            result = await limited(FILES_AGAIN if self._silent else FILES)
+        except asyncio.TimeoutError:
+            files.exit()
+            if self._files is files:
+                self._files = None
+            if self._silent:
+                raise FilesError(self.host) from None
+            self._silent = True
+            raise asyncssh.SFTPConnectionLost("no answer") from None
+        self._silent = False
+        return result
 
     def _ends_with_channel(self, copy: Work[None]) -> Work[None]:
         """A copy that ends its file channel when it is cancelled. This ends asyncssh's remaining tasks, too."""
@@ -187,7 +227,8 @@ class SshTransport(Transport):
             used.append(await self.connection.established())
             try:
                 if self._files is None:
-                    self._files = await used[-1].start_sftp_client(path_errors="surrogateescape")
+                    starting = used[-1].start_sftp_client(path_errors="surrogateescape")
+                    self._files = await asyncio.wait_for(starting, FILES)
                 return await work(self._files)
             except asyncssh.SFTPNoSuchFile as error:
                 raise FileNotFoundError(error.reason) from error
@@ -196,6 +237,8 @@ class SshTransport(Transport):
                     raise HostError(self.host, "sshd there offers no sftp", advice=NO_SFTP) from error
             except DROPPED:
                 self._files = None
+            except asyncio.TimeoutError:
+                raise FilesError(self.host) from None
             except asyncssh.SFTPError as error:
                 raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
         if all(connection is used[0] for connection in used):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from typing_extensions import override
 
@@ -17,8 +19,18 @@ from flagperf.config.schema.schedulers import Slurm
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
+from flagperf.hosts.awake import Pulse, within
 from flagperf.hosts.clock import clock_offset
-from flagperf.hosts.transport import Completed, Process, Transport, logged, no_answer
+from flagperf.hosts.transport import (
+    FILES,
+    FILES_AGAIN,
+    Completed,
+    FilesError,
+    Process,
+    Transport,
+    logged,
+    no_answer,
+)
 from flagperf.schedulers.slurm.agent import encoded
 from flagperf.schedulers.slurm.channel import Channel
 from flagperf.schedulers.slurm.job import SlurmJob
@@ -26,6 +38,8 @@ from flagperf.schedulers.slurm.streams import PIECE, socket_of
 
 STEP_LIMITS = 3  # times the limit of a connection that a step may take to begin: the site's prolog runs first
 MARGIN = 10.0  # seconds that an answer may take beyond the command itself
+
+T = TypeVar("T")
 
 
 class SrunProcess(Process):
@@ -143,59 +157,71 @@ class SrunTransport(Transport):
     async def put(self, source: Path, target: str) -> None:
         if self.same_files and Path(target).exists() and source.samefile(target):
             return
-        with self._files():
-            if not source.is_dir():
-                await self._send_file(source, target)
-                return
-            below = sorted(source.rglob("*"))
-            folders = [f"{target}/{path.relative_to(source)}" for path in below if path.is_dir()]
-            await self.channel.ask("make", folders=[target, *folders])
-            for path in below:
-                if path.is_file():
-                    await self._send_file(path, f"{target}/{path.relative_to(source)}")
+        await self._while_moving(partial(self._put, source, target))
+
+    async def _put(self, source: Path, target: str, pulse: Pulse) -> None:
+        if not source.is_dir():
+            await self._send_file(source, target, pulse)
+            return
+        below = sorted(source.rglob("*"))
+        folders = [f"{target}/{path.relative_to(source)}" for path in below if path.is_dir()]
+        await self.channel.ask("make", folders=[target, *folders])
+        for path in below:
+            if path.is_file():
+                await self._send_file(path, f"{target}/{path.relative_to(source)}", pulse)
 
     @override
     async def get(self, source: str, target: Path) -> Sequence[str]:
+        return await self._while_moving(partial(self._get, source, target))
+
+    async def _get(self, source: str, target: Path, pulse: Pulse) -> Sequence[str]:
         listing = await self.channel.ask("walk", path=source)
+        pulse.beat()
         if "absent" in listing:
             raise FileNotFoundError(source)
-        with self._files():
-            for folder in listing["folders"]:
-                (target / folder).mkdir(parents=True, exist_ok=True)
-            for name in listing["files"]:
-                await self._fetch_file(f"{source}/{name}" if name else source, target / name if name else target)
+        for folder in listing["folders"]:
+            (target / folder).mkdir(parents=True, exist_ok=True)
+        for name in listing["files"]:
+            await self._fetch_file(f"{source}/{name}" if name else source, target / name if name else target, pulse)
         return list(listing["left"])
 
     @override
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
         return socket_of(self.channel, path, self._numbers)
 
-    async def _send_file(self, source: Path, target: str) -> None:
+    async def _while_moving(self, copy: Callable[[Pulse], Awaitable[T]]) -> T:
+        """Copy files as long as they move."""
+        pulse = Pulse()
+        try:
+            return await within(copy(pulse), FILES + FILES_AGAIN, pulse)
+        except asyncio.TimeoutError:
+            raise FilesError(self.host) from None
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise HostError(self.host, f"a file cannot be copied: {error}") from error
+
+    async def _send_file(self, source: Path, target: str, pulse: Pulse) -> None:
         mode, offset = source.stat().st_mode & 0o777, 0
         with source.open("rb") as file:
             while (data := file.read(PIECE)) or not offset:
                 await self.channel.ask("write", path=target, offset=offset, data=encoded(data), mode=mode)
+                pulse.beat()
                 offset += len(data)
                 if not data:
                     return
 
-    async def _fetch_file(self, source: str, target: Path) -> None:
+    async def _fetch_file(self, source: str, target: Path, pulse: Pulse) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         offset = 0
         with target.open("wb") as file:
             while data := await self._piece(source, offset):
                 file.write(data)
                 offset += len(data)
+                pulse.beat()
 
     async def _piece(self, path: str, offset: int) -> bytes:
         return base64.b64decode((await self.channel.ask("read", path=path, offset=offset, size=PIECE))["data"])
-
-    @contextlib.contextmanager
-    def _files(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise HostError(self.host, f"a file cannot be copied: {error}") from error
 
 
 def _fields(command: Command) -> dict[str, object]:
