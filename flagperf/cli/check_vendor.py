@@ -47,7 +47,8 @@ from flagperf.config.files.search_path import cases, find, options, search_path
 from flagperf.config.files.user_files import check_user_files
 from flagperf.config.parts.image import choose_image, version_of
 from flagperf.config.schema.keys import is_under
-from flagperf.config.schema.monitor_tool import INDEX, make_table
+from flagperf.config.schema.monitor_columns import INDEX
+from flagperf.config.schema.monitor_tool import make_table
 from flagperf.config.schema.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import read_fields
@@ -177,13 +178,14 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
     except ConfigError as error:
         yield lack_of(error, path)
         return
-    groups = table.pattern.groupindex
-    missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.extra and name not in groups]
+    key, part = ("parse", "group") if vendor.monitor.parse else ("columns", "column")
+    names = table.reader.names
+    missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.extra and name not in names]
     if missing:
-        yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
-    if INDEX not in groups:
-        problem = f"no group {INDEX}: a sample that lacks a device cannot be used: the device is unknown"
-        yield Lack(str(path), "vendor.monitor.parse", problem, needed=False)
+        yield Lack(str(path), f"vendor.monitor.{key}", f"no {part} for: {', '.join(missing)}", needed=False)
+    if INDEX not in names:
+        problem = f"no {part} {INDEX}: a sample that lacks a device cannot be used: the device is unknown"
+        yield Lack(str(path), f"vendor.monitor.{key}", problem, needed=False)
 
 
 def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:

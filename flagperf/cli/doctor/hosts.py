@@ -240,7 +240,8 @@ class _Host:
         tool = self.job.vendor.monitor
         assert tool is not None
         try:
-            return Finding(f"{tool.command[0]}: {await ask_once(tool, self.job.hardware, self.transport)}")
+            text, remarks = await ask_once(tool, self.job.hardware, self.transport)
+            return Finding(f"{tool.command[0]}: {text}", "; ".join(remarks))
         except ValueError as error:
             advice = "install it, or correct vendor.monitor; a run works without it"
             return Finding(f"{tool.command[0]}: {error}", advice)

@@ -116,8 +116,9 @@ class MonitorTool:
     """A vendor's tool for temperature, power, memory and utilisation of its devices (docs/monitors.md)."""
 
     command: tuple[str, ...]  # argv, on a host; prints one sample and ends
-    parse: str  # regular expression, one match a device, its groups named after the figures
+    parse: str = ""  # regular expression, one match a device, its groups named after the figures; empty: by columns
     units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # figure → its headings in the tool's table
     power_of: Literal["device", "card"] = "device"  # card: each device gets its share of what its card draws
     interval: NotNegative = 0.0  # least seconds between two samples, for a tool that costs much
     timeout: Positive = 10.0  # seconds a sample may take

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flagperf.config.schema.monitor_tool import INDEX, make_table
+from flagperf.config.schema.monitor_columns import INDEX
+from flagperf.config.schema.monitor_tool import Table, make_table
 from flagperf.config.schema.platform import Hardware, MonitorTool
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
@@ -191,6 +192,9 @@ class Recorder:
             lines = figures(source, sample)
         except ValueError as error:
             return self._problem_line(time, sample, str(error))
+        for kind, remark in remarks(source, sample).items():
+            if self._is_new(kind):
+                log.log(self._level, "%s: monitor %s: %s", self.host, self.monitor.name, remark)
         if self.monitor.devices:
             return "\n".join([time, *lines, "", ""])
         return "".join(f"{time}\t{line}\n" for line in lines)
@@ -202,34 +206,56 @@ class Recorder:
             self._failed_sources.append(problem)
             return ""
         problem = NOT_AVAILABLE + "; ".join([*self._failed_sources, problem])
-        return f"{time}\t{problem}\n" if self._is_new(sample.status, problem) else ""
+        if not self._is_new(sample.status):
+            return ""
+        log.log(self._level, "%s: monitor %s: %s", self.host, self.monitor.name, problem)
+        return f"{time}\t{problem}\n"
 
-    def _is_new(self, kind: int | str, problem: str) -> bool:
-        """Whether a kind of problem occurs the first time. Logs the problem then."""
-        if kind in self._reported:
-            return False
+    @property
+    def _level(self) -> int:
+        return logging.WARNING if self.monitor.expected else logging.INFO
+
+    def _is_new(self, kind: int | str) -> bool:
+        """Whether a kind of problem occurs the first time."""
+        is_new = kind not in self._reported
         self._reported.add(kind)
-        level = logging.WARNING if self.monitor.expected else logging.INFO
-        log.log(level, "%s: monitor %s: %s", self.host, self.monitor.name, problem)
-        return True
+        return is_new
 
 
 def figures(source: Source, sample: Sample) -> list[str]:
-    """The lines of the log for a sample. Raises ValueError, with the reason, where the sample has no figures."""
+    """The lines of the log for a sample. Raises ValueError, with the reason, where the sample has no figures.
+
+    Figures count with any exit status. For some tools the status is a warning: that of a device, or of another figure.
+    """
     if sample.status in TIMED_OUT:
         raise ValueError(f"gave no answer within {source.timeout:g} s")
     if sample.status == TOO_LONG:
         raise ValueError("printed more than 1 MiB")
-    if sample.status != 0:
-        raise ValueError(_first_line(sample.text))
     try:
         return source.read(sample.text)
     except (ValueError, LookupError) as error:
+        if sample.status != 0:
+            raise ValueError(_first_line(sample.text)) from None
         raise ValueError(f"cannot be read ({error}): {_first_line(sample.text)}") from None
 
 
-async def ask_once(tool: MonitorTool, hardware: Hardware, transport: Transport) -> str:
+def remarks(source: Source, sample: Sample) -> dict[str, str]:
+    """What a user should know of a sample with figures: kind → text."""
+    found: dict[str, str] = {}
+    table = source.read if isinstance(source.read, Table) else None
+    if sample.status != 0:
+        others = "\n".join(table.last.others) if table else sample.text
+        found["status"] = f"{source.name} ended with status {sample.status}: {_first_line(others, 'no message')}"
+    if table:
+        found |= {name: f"{source.name}: {why}" for name, why in table.last.lacks.items()}
+    return found
+
+
+async def ask_once(tool: MonitorTool, hardware: Hardware, transport: Transport) -> tuple[str, list[str]]:
     """Describe the output of a vendor's tool on a host: the number of devices, and how the first device is read.
+
+    Returns:
+        The description, and what a user should know of the output.
 
     Raises:
         ValueError: the output has no figures; the text says why.
@@ -240,14 +266,15 @@ async def ask_once(tool: MonitorTool, hardware: Hardware, transport: Transport) 
     limited = shell(LIMITED, f"{tool.timeout:g}", *tool.command)
     completed = await transport.run(limited, timeout=tool.timeout + REMOVE_TIMEOUT)
     status = 1 if completed.exit_status is None else completed.exit_status
-    output = completed.stdout + completed.stderr
-    lines = figures(source, Sample(0, 0, status, output))
-    match = next(table.pattern.finditer(output))
-    device = match[INDEX] if INDEX in table.pattern.groupindex else "0"
-    return f"{len(lines)} devices; device {device}: {' '.join(match[0].split())} is read as {lines[int(device)]}"
+    sample = Sample(0, 0, status, completed.stdout + completed.stderr)
+    lines = figures(source, sample)
+    row = table.last.rows[0]
+    device = row.figures.get(INDEX) or "0"
+    text = f"{len(lines)} devices; device {device}: {' '.join(row.text.split())} is read as {lines[int(device)]}"
+    return text, list(remarks(source, sample).values())
 
 
-def _first_line(text: str) -> str:
+def _first_line(text: str, otherwise: str = "no output") -> str:
     """The first line that is not empty, without the prefix of the shell."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+    line = next((line.strip() for line in text.splitlines() if line.strip()), otherwise)
     return re.sub(r"^(flagperf|(ba)?sh): (line )?\d+: ", "", line)[:200]

@@ -91,4 +91,5 @@ def record(folder: Path, host: str) -> None:
 
 def _plain(tool: MonitorTool) -> dict[str, object]:
     """The tool in plain values."""
-    return {**asdict(tool), "command": list(tool.command), "units": dict(tool.units)}
+    columns = {name: list(headings) for name, headings in tool.columns.items()}
+    return {**asdict(tool), "command": list(tool.command), "units": dict(tool.units), "columns": columns}

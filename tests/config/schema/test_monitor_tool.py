@@ -101,6 +101,85 @@ def test_an_index_that_cannot_be(text: str, message: str) -> None:
         make_table(NUMBERED, CARD)(text)
 
 
+BOX = """\
+warning: slow
++--------------------------+------------------+
+| GPU  Name                | Bus-Id  Health   |
+| Temp  Pwr:Usage/Cap      | Memory-Usage     |
+|==========================+==================|
+| 1    A 7                 | 0:1         OK   |
+| 41C   120.5W / 300W      | 3 / 16 GiB       |
++--------------------------+------------------+
+| 0    A 7                 | 0:2         OK   |
+| N/A   - / N/A            | N/A / 16 GiB     |
++--------------------------+------------------+
+| Processes:                                  |
+| 0   77  python                              |
+"""
+COLUMNS = {
+    "index": ("Device", "GPU"),
+    "temperature": ("Temp",),
+    "power": ("Pwr:Usage/Cap",),
+    "memory_used": ("Memory-Usage",),
+    "memory_total": ("Memory-Usage",),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "lacks"),
+    [
+        pytest.param(BOX, ["N/A N/A N/A 16384MiB N/A", "41C 120.5W 3072MiB 16384MiB N/A"], {}, id="box"),
+        pytest.param(
+            "Device, Temp, Memory-Usage, Pwr:Usage/Cap\n0, 41, 3/16, 120.5\n# a remark\n1, 42, 4/16, 90\n",
+            ["41C 120.5W 3072MiB 16384MiB N/A", "42C 90W 4096MiB 16384MiB N/A"],
+            {},
+            id="commas",
+        ),
+        pytest.param(
+            "GPU   Temp  Memory-Usage\n  0   41 °C     3/16 GB\n\nGPU  PID\n  7  12\n",
+            ["41C N/A 3072MiB 16384MiB N/A"],
+            {"power": "no column Pwr:Usage/Cap of power; the columns are GPU, Temp, Memory-Usage"},
+            id="no box, a column less, another table",
+        ),
+        pytest.param(
+            "GPU  Temp  Temp  Memory-Usage  Pwr:Usage/Cap\n  0    41    44  3000 / 16000 M         12 30\n",
+            None,
+            {
+                "temperature": "two columns Temp of temperature",
+                "memory_used": "'3000 / 16000 M' in the column Memory-Usage is no memory_used in GiB",
+                "memory_total": "'3000 / 16000 M' in the column Memory-Usage is no memory_total in GiB",
+                "power": "'12 30' in the column Pwr:Usage/Cap is no power in W",
+            },
+            id="what cannot be told",
+        ),
+    ],
+)
+def test_figures_stand_below_their_headings(text: str, lines: list[str] | None, lacks: dict[str, str]) -> None:
+    table = make_table(tool(parse="", columns=COLUMNS, units={"memory": "GiB"}), CARD)
+    if lines is None:
+        with pytest.raises(ValueError, match="no device in it"):
+            table(text)
+    else:
+        assert table(text) == lines
+    assert table.last.lacks == lacks
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("no devices were found", "no column Device or GPU", id="no table"),
+        pytest.param(
+            BOX.replace("| N/A   - / N/A            | N/A / 16 GiB     |\n", ""),
+            "1 lines of devices below 2 lines of headings",
+            id="a device with a line less",
+        ),
+    ],
+)
+def test_a_table_that_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_table(tool(parse="", columns=COLUMNS), CARD)(text)
+
+
 @pytest.mark.parametrize("text", ["", "no devices were found", "#0 ERRC ERR\n  -/-"])
 def test_output_without_a_device(text: str) -> None:
     with pytest.raises(ValueError, match="no device in it"):
@@ -128,6 +207,27 @@ def test_output_without_a_device(text: str) -> None:
             "  key:     vendor.monitor.parse\n"
             "  allowed: temperature, power, memory_used, memory_total, utilisation, energy, clock, throttle",
             id="no group",
+        ),
+        pytest.param(
+            {"parse": "", "columns": {"pover": ("POWER",)}},
+            "unknown figure\n  where:   vendor.monitor.columns.pover.yaml\n  key:     vendor.monitor.columns\n"
+            "  given:   pover\n  do:      did you mean 'power'?",
+            id="unknown figure",
+        ),
+        pytest.param(
+            {"parse": "", "columns": {"power": ()}},
+            "no heading\n  where:   vendor.monitor.columns.power.yaml\n  key:     vendor.monitor.columns.power\n"
+            "  given:   []",
+            id="no heading",
+        ),
+        pytest.param(
+            {"parse": "", "columns": {"index": ("GPU",)}},
+            "the headings of the figures are missing\n  where:   vendor.monitor.columns.yaml\n"
+            "  key:     vendor.monitor.columns\n  given:   {'index': ('GPU',)}\n"
+            "  allowed: temperature, power, memory_used, memory_total, utilisation, energy, clock, throttle\n"
+            "  do:      name the headings of the tool's table, or an expression: vendor.monitor.parse "
+            "(docs/monitors.md)",
+            id="no figure",
         ),
         pytest.param(
             {"units": {"power": "kW"}},

@@ -120,6 +120,31 @@ def test_a_tool_out_of_order_is_reported_once(
     assert not running_processes(str(tmp_path))
 
 
+def test_the_status_of_a_tool_that_prints_figures_is_a_warning(
+    make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = 'for device in $(seq 200); do echo "31C 57W"; done; echo "WARNING: infoROM is corrupted" >&2; exit 14'
+    with caplog.at_level(logging.WARNING):
+        logs = watch(make_job(MonitorTool(script(tmp_path, text), PARSE)), node, lines=8)
+    blocks = logs["acme_monitor.log"].removesuffix("\n\n").split("\n\n")
+    assert len(blocks) > 1
+    assert {block.partition("\n")[2] for block in blocks} == {"\n".join(["31C 57W N/A N/A N/A"] * 200)}
+    warning = f"here: monitor acme: {tmp_path}/acme-smi ended with status 14: WARNING: infoROM is corrupted"
+    assert caplog.messages == [warning]
+
+
+def test_a_figure_without_its_column_is_unknown_and_named_once(
+    make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = {"index": ("GPU",), "power": ("POWER",), "temperature": ("TEMP", "GPU_T")}
+    tool = MonitorTool(script(tmp_path, 'echo "GPU  POWER  HEAT"; echo "  0    57 W  31 C"'), columns=columns)
+    with caplog.at_level(logging.WARNING):
+        log = watch(make_job(tool), node, lines=8)["acme_monitor.log"]
+    assert re.fullmatch(rf"({STAMP}\nN/A 57W N/A N/A N/A\n\n)+", log)
+    lack = "no column TEMP or GPU_T of temperature; the columns are GPU, POWER, HEAT"
+    assert caplog.messages == [f"here: monitor acme: {tmp_path}/acme-smi: {lack}"]
+
+
 def test_a_missing_tool_is_reported_once(
     make_job: Callable[..., JobConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +222,11 @@ def test_where_another_host_has_its_python(
         pytest.param(
             'echo "31C 57W"; echo "32C 58W"', "2 devices; device 0: 31C 57W is read as 31C 57W N/A N/A N/A", id="works"
         ),
+        pytest.param(
+            'echo "31C 57W"; echo a fan is slow; exit 3',
+            "1 devices; device 0: 31C 57W is read as 31C 57W N/A N/A N/A; acme-smi ended with status 3: a fan is slow",
+            id="warns",
+        ),
         pytest.param("echo out of order; exit 3", "out of order", id="fails"),
         pytest.param("trap '' TERM; while :; do sleep 1; done", "gave no answer within 0.5 s", id="ignores SIGTERM"),
         pytest.param("echo garbage", "cannot be read (no device in it): garbage", id="garbage"),
@@ -204,7 +234,7 @@ def test_where_another_host_has_its_python(
 )
 def test_what_doctor_says_of_a_tool(tmp_path: Path, text: str, expected: str) -> None:
     tool = MonitorTool(script(tmp_path, text), PARSE, timeout=0.5)
-    assert asyncio.run(asked(tool)) == expected
+    assert asyncio.run(asked(tool)).replace(f"{tmp_path}/", "") == expected
 
 
 def test_what_doctor_says_of_a_tool_that_is_not_on_the_path() -> None:
@@ -215,7 +245,9 @@ def test_what_doctor_says_of_a_tool_that_is_not_on_the_path() -> None:
 async def asked(tool: MonitorTool) -> str:
     async with LocalTransport("here") as transport:
         try:
-            return await ask_once(tool, Hardware("A1", "a chip", memory_gib=16, power_w=None, peak_flops={}), transport)
+            hardware = Hardware("A1", "a chip", memory_gib=16, power_w=None, peak_flops={})
+            text, remarks = await ask_once(tool, hardware, transport)
+            return "; ".join((text, *remarks))
         except ValueError as error:
             return str(error)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from shipped import VENDORS
 
 from flagperf.config.compose import compose
-from flagperf.config.schema.monitor_tool import make_table
+from flagperf.config.files.search_path import CONF
+from flagperf.config.schema.monitor_columns import Columns
+from flagperf.config.schema.monitor_tool import Table, make_table
 from flagperf.config.schema.values import JobConfig
 
 SMI = Path(__file__).parents[2] / "data/smi"
@@ -46,6 +52,12 @@ OUTPUTS = [
     ("ascend", "Ascend910", "npu-smi-22", lines(
         *["N/A N/A N/A N/A N/A"] * 4,  # the tool begins with device 4
         "43C N/A 861MiB 21534MiB 0%",
+    )),
+    ("ascend", "Ascend910C", "npu-smi-910C", lines(  # Phy-ID counts; the first die of an NPU shows the power of both
+        "43C 102W 59807MiB 65536MiB 100%",
+        "40C 102W 59536MiB 65536MiB 60%",
+        "41C 99W 59807MiB 65536MiB 97%",
+        "41C 99W 59536MiB 65536MiB 95%",
     )),
     ("kunlunxin", "R300", "xpu-smi", lines(
         "36C 86W 90440MiB 98304MiB 0%",
@@ -119,6 +131,10 @@ OUTPUTS = [
         *["55C 247W 283MiB 196300MiB N/A"] * 3,
         "50C 221W 283MiB 196300MiB N/A",
     )),
+    ("amd", "MI300X", "amd-smi-6.4.1", lines(
+        "55C 248W 60283MiB 196592MiB 97%",
+        "55C 247W 60283MiB 196592MiB 96%",
+    )),
     ("intel", "Gaudi2", "hl-smi-Gaudi2", lines(
         "26C 87W 768MiB 98304MiB 0%",
         "28C 99W 768MiB 98304MiB 0%",
@@ -142,6 +158,7 @@ OUTPUTS = [
 ]  # fmt: skip
 
 
+@functools.cache
 def configured(vendor: str, hardware: str) -> JobConfig:
     return compose([f"vendor={vendor}", f"hardware={hardware}", "runtime=process", "data_dir=/", "dry_run=true"])
 
@@ -164,6 +181,15 @@ def test_every_output_and_every_vendor_is_tested() -> None:
     assert {row[0] for row in OUTPUTS} | {"cpu"} == set(VENDORS)
 
 
+def test_the_tool_of_every_product_with_several_devices_on_a_card_is_read() -> None:
+    products = {path.stem: yaml.safe_load(path.read_text()) for path in (CONF / "hardware").glob("*.yaml")}
+    several = {name for name, product in products.items() if product.get("devices_per_card", 1) > 1}
+    assert several == {row[1] for row in OUTPUTS} & several | {"MI250X"}  # no output of it is public
+    for name in several:
+        monitor = configured(products[name]["vendor"], name).vendor.monitor
+        assert monitor is not None and monitor.power_of == "card", name
+
+
 WITHOUT_ONE = [row for row in OUTPUTS if "\n" in row[3] and not row[3].startswith("N/A")]
 
 
@@ -174,10 +200,100 @@ def test_the_tools_index_keeps_the_others_in_place(vendor: str, hardware: str, o
     assert job.vendor.monitor is not None
     table = make_table(job.vendor.monitor, job.hardware)
     text = (SMI / f"{output}.txt").read_text()
-    first = next(table.pattern.finditer(text))
-    left = table(text[: first.start()] + text[first.end() :])
+    first = table.reader.parse(text).rows[0].text
+    assert text.count(first) == 1
+    left = table(text.replace(first, ""))
     assert (left[0].split()[0], left[-1]) == ("N/A", expected.splitlines()[-1])
     assert len(left) == len(expected.splitlines())
+
+
+# ---------------------------------------------------------------- other versions of a tool
+
+
+def table_of(vendor: str, hardware: str) -> Table:
+    job = configured(vendor, hardware)
+    assert job.vendor.monitor is not None
+    return make_table(job.vendor.monitor, job.hardware)
+
+
+def answer(table: Table, text: str) -> str:
+    """What a table reads, or why it refuses."""
+    try:
+        return "\n".join(dataclasses.replace(table, device_count=0)(text))
+    except ValueError as error:
+        return f"refused: {error}"
+
+
+def headings_of(table: Table) -> list[str]:
+    of_figures = table.reader.headings.values() if isinstance(table.reader, Columns) else ()
+    return [heading.rstrip("$") for headings in of_figures for heading in headings]
+
+
+def same_or_unknown(read: str, expected: str) -> bool:
+    """Whether no figure is another one: each is the same, or not known, or the output is refused."""
+    words = zip(read.split(), expected.split(), strict=False)
+    return read.startswith("refused: ") or all(word in (known, "N/A") for word, known in words)
+
+
+def kinds_of_lines(table: Table, text: str) -> list[list[int]]:
+    """The numbers of the lines that stand below each other: a line of headings, if there is one, and of the devices."""
+    lines = text.splitlines()
+    devices = [row.text.splitlines() for row in table.reader.parse(text).rows]
+    first, size = [lines.index(device[0]) for device in devices], len(devices[0])
+    head = [number for number, line in enumerate(lines[: first[0]]) if any(name in line for name in headings_of(table))]
+    return [[*head[-size:][at : at + 1], *(number + at for number in first)] for at in range(size)]
+
+
+def with_another_column(text: str, numbers: list[int]) -> Iterator[str]:
+    """The output with a column more, at each place: between two commas, or where each line has a space."""
+    lines = text.splitlines()
+    width = max(len(lines[number]) for number in numbers)
+    has_commas = "," in lines[numbers[-1]]
+    for place in range(width):
+        changed = {number: lines[number].ljust(width) for number in numbers}
+        if has_commas:
+            cells = {number: line.rstrip().split(",") for number, line in changed.items()}
+            if place > len(cells[numbers[0]]):
+                return
+            added = {number: [*row[:place], " 7", *row[place:]] for number, row in cells.items()}
+            changed = {number: ",".join(row) for number, row in added.items()}
+        elif all(line[place] == " " for line in changed.values()):
+            values = {number: f"  {'NEW' if number < numbers[1] else '  7'}  " for number in numbers}
+            changed = {number: line[:place] + values[number] + line[place:] for number, line in changed.items()}
+        else:
+            continue
+        yield "\n".join(changed.get(number, line) for number, line in enumerate(lines))
+
+
+IN_COLUMNS = [row for row in OUTPUTS if row[0] != "mthreads"]  # JSON
+
+
+@pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), IN_COLUMNS, ids=[row[2] for row in IN_COLUMNS])
+def test_a_column_more_is_read_rightly_or_refused(vendor: str, hardware: str, output: str, expected: str) -> None:
+    text, table = (SMI / f"{output}.txt").read_text(), table_of(vendor, hardware)
+    outputs = [changed for kind in kinds_of_lines(table, text) for changed in with_another_column(text, kind)]
+    answers = [answer(table, changed) for changed in outputs]
+    assert [read for read in answers if not same_or_unknown(read, expected)] == []
+    assert len(answers) > 7 and (expected in answers or not isinstance(table.reader, Columns))
+
+
+NAMED = [row for row in OUTPUTS if row[0] not in ("nvidia", "kunlunxin")]  # these print no names
+
+
+@pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), NAMED, ids=[row[2] for row in NAMED])
+def test_a_figure_with_another_name_is_unknown(vendor: str, hardware: str, output: str, expected: str) -> None:
+    text, table = (SMI / f"{output}.txt").read_text(), table_of(vendor, hardware)
+    names = headings_of(table) or re.findall(r'"([A-Z][^"]+)":', text)
+    answers = {name: answer(table, re.sub(rf'(?<!\S)"?{re.escape(name)}', "X" * len(name), text)) for name in names}
+    assert {name: read for name, read in answers.items() if not same_or_unknown(read, expected)} == {}
+    assert any(read != expected for read in answers.values())
+
+
+def test_an_amount_in_another_unit_is_unknown() -> None:
+    table = table_of("amd", "MI300X")
+    text = (SMI / "amd-smi-6.4.1.txt").read_text()
+    assert table(text.replace("60283 MB", "   59 GB")) == ["55C 248W N/A 196592MiB 97%", "55C 247W N/A 196592MiB 96%"]
+    assert table.last.lacks == {"memory_used": "'59 GB' in the column VRAM_USED is no memory_used in MiB"}
 
 
 def test_newer_teco_smi_shows_the_utilisation_on_the_first_line() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.config.files.search_path import VENDORS, cases, search_path
+from flagperf.config.schema.monitor_tool import make_table
 from flagperf.config.schema.platform import Hardware
 from flagperf.config.schema.values import JobConfig
 from flagperf.partners.flagperf.pages.chosen import products
@@ -70,8 +70,8 @@ def _monitored(job: JobConfig) -> list[dict[str, str]]:
     tool = job.vendor.monitor
     if tool is None:
         return []
-    names = re.findall(r"\(\?P<(\w+)>", tool.parse)
-    return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
+    names = make_table(tool, job.hardware).figures
+    return [{"监控项": figure.title, "单位": figure.unit} for name, figure in MONITORED.items() if name in names]
 
 
 def _of_case(case: str, jobs: Sequence[MeasuredJob], scales: Sequence[str]) -> dict[str, str]:
