@@ -50,10 +50,21 @@ class Pretraining(Task):
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         """Mean over the masked words, and mean over the pairs of texts."""
+        return self.terms(network, batch).sum()
+
+    @override
+    def terms(self, network: nn.Module, batch: Batch) -> Tensor:
+        """The loss of the masked words, and that of the pairs."""
         words, follows = network(*(batch[name] for name in INPUTS))
-        return functional.cross_entropy(words.flatten(0, 1), batch["masked_words"].flatten()) + (
-            functional.cross_entropy(follows, batch["not_next"])
-        )
+        labels = batch["masked_words"].flatten()
+        of_words = functional.cross_entropy(words.flatten(0, 1), labels, ignore_index=NOT_MASKED, reduction="sum")
+        masked = (labels != NOT_MASKED).sum().clamp(min=1)
+        return torch.stack([of_words / masked, functional.cross_entropy(follows, batch["not_next"])])
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Masked words and pairs."""
+        masked = (batch["masked_words"] != NOT_MASKED).sum()
+        return torch.stack([masked, torch.full_like(masked, self.samples(batch))])
 
     @override
     def samples(self, batch: Batch) -> int:

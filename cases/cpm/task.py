@@ -43,7 +43,14 @@ class LanguageModel(Task):
         """Cross-entropy, the mean over all tokens of the batch that are to be predicted."""
         tokens, labels = batch
         logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits
-        return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED)
+        losses = functional.cross_entropy(
+            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        return losses / self.weight(batch).clamp(min=1)
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Tokens that are to be predicted."""
+        return (batch[1] != IGNORED).sum()
 
     @override
     def samples(self, batch: Batch) -> int:

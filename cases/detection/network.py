@@ -59,7 +59,7 @@ class Detr(DetrForObjectDetection):  # type: ignore[no-untyped-call]
         _draw_weights(self)
 
     def forward(self, images: list[Tensor], targets: Any = None) -> Any:
-        """In training the loss, by its name; else `boxes`, `scores` and `labels` of each image, one object a query."""
+        """In training the losses of `classes` and `boxes`; else `boxes`, `scores` and `labels`, one object a query."""
         sizes = [_size(image) for image in images]
         if self.training:
             pixels = [self.transform.normalize(image) for image in images]
@@ -71,7 +71,7 @@ class Detr(DetrForObjectDetection):  # type: ignore[no-untyped-call]
         logits, boxes = self.class_labels_classifier(states).float(), self.bbox_predictor(states).float().sigmoid()
         if self.training:
             labels = [_label(target, size) for target, size in zip(targets, sizes)]
-            return {"loss": _loss(logits, boxes, labels, self.loss_config)}
+            return _losses(logits, boxes, labels, self.loss_config)
         found = [_objects(*each) for each in zip(logits[-1], boxes[-1], batch.image_sizes)]
         return self.transform.postprocess(found, batch.image_sizes, sizes)
 
@@ -96,16 +96,24 @@ def _label(target: Mapping[str, Tensor], size: tuple[int, int]) -> Objects:
     return {"class_labels": target["labels"], "boxes": boxes / boxes.new_tensor([width, height, width, height])}
 
 
-def _loss(logits: Tensor, boxes: Tensor, labels: list[Objects], config: DetrConfig) -> Tensor:
-    """Of [layers, images, queries, …]. transformers cannot match where no image of the batch has an object."""
+def _losses(logits: Tensor, boxes: Tensor, labels: list[Objects], config: DetrConfig) -> dict[str, Tensor]:
+    """Of [layers, images, queries, …]: the mean over the queries by the weights of classes, and that over the objects.
+
+    transformers cannot match where no image of the batch has an object.
+    """
     if any(len(label["boxes"]) for label in labels):
         of_last = logits[-1], labels, logits.device, boxes[-1]
-        loss, *_ = ForObjectDetectionLoss(*of_last, config, logits, boxes)  # type: ignore[no-untyped-call]
-        return loss  # type: ignore[no-any-return]
+        _, losses, _ = ForObjectDetectionLoss(*of_last, config, logits, boxes)  # type: ignore[no-untyped-call]
+        classes, corners, overlaps = (
+            torch.stack([loss for name, loss in losses.items() if name.startswith(kind)]).sum()
+            for kind in ("loss_ce", "loss_bbox", "loss_giou")
+        )
+        weighted = config.bbox_loss_coefficient * corners + config.giou_loss_coefficient * overlaps
+        return {"classes": classes, "boxes": weighted}
     trained = logits if config.auxiliary_loss else logits[-1:]
     nothing = torch.full_like(trained[..., 0], logits.shape[-1] - 1, dtype=torch.long)
     entropy = cross_entropy(trained.flatten(0, 2), nothing.flatten())
-    return len(trained) * entropy + 0 * boxes.sum()  # each parameter has a gradient
+    return {"classes": len(trained) * entropy, "boxes": 0 * boxes.sum()}  # each parameter has a gradient
 
 
 def _objects(logits: Tensor, boxes: Tensor, size: tuple[int, int]) -> Objects:

@@ -108,13 +108,37 @@ class DetectionByQueries(Detection):
 
     Args:
         backbone_lr: learning rate of the backbone.
+        num_queries: of the network: objects that it can find in an image.
+        no_object_weight: of a query without an object in the mean over the queries; one with an object has 1.
     """
 
     operations_within = Task.operations_within
 
-    def __init__(self, annotations: str, iou_types: Sequence[str], backbone_lr: float) -> None:
+    def __init__(
+        self,
+        annotations: str,
+        iou_types: Sequence[str],
+        backbone_lr: float,
+        num_queries: int,
+        no_object_weight: float,
+    ) -> None:
         super().__init__(annotations, iou_types)
         self.backbone_lr = backbone_lr
+        self.num_queries, self.no_object_weight = num_queries, no_object_weight
+
+    @override
+    def terms(self, network: nn.Module, batch: Batch) -> Tensor:
+        """The losses of the classes and of the boxes."""
+        losses: dict[str, Tensor] = network(*batch)
+        return torch.stack([losses["classes"], losses["boxes"]])
+
+    def weight(self, batch: Batch) -> Tensor:
+        """The weights of all queries, and the objects."""
+        images, targets = batch
+        objects = sum(len(target["boxes"]) for target in targets)
+        found = sum(min(len(target["boxes"]), self.num_queries) for target in targets)
+        queries = found + self.no_object_weight * (len(images) * self.num_queries - found)
+        return torch.tensor([queries, objects], dtype=torch.float32, device=images[0].device)
 
     @override
     def parameters(self, network: nn.Module) -> Any:

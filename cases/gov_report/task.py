@@ -29,7 +29,12 @@ class NextTokenOfReports(NextToken):
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:  # type: ignore[override]
         """Cross-entropy, the mean over all tokens with a label."""
         losses, counted = self._losses(network, batch)
-        return losses.sum() / counted.sum()
+        return losses.sum() / counted.sum().clamp(min=1)
+
+    @override
+    def weight(self, batch: Batch) -> Tensor:
+        """Tokens with a label, which predicts them."""
+        return (batch["labels"][:, 1:] != NOT_COUNTED).sum()
 
     @override
     def samples(self, batch: Batch) -> int:  # type: ignore[override]

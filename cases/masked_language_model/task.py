@@ -52,6 +52,15 @@ class HiddenToken(Task):
         counted = hidden.flatten().to(losses.dtype)
         return (losses * counted).sum() / counted.sum().clamp(min=1)
 
+    def weight(self, batch: Batch) -> Tensor:
+        """Hidden tokens."""
+        return batch[2].sum()
+
+    @property
+    @override
+    def weighted(self) -> bool:
+        return not self.all_tokens
+
     @override
     def samples(self, batch: Batch) -> int:
         return len(batch[0])

@@ -89,6 +89,11 @@ class TextToMel(SpeechSynthesis):
             losses = losses * (frames < lengths[:, None])
         return losses.mean(dim=1)
 
+    def weight(self, batch: Batch) -> Tensor:
+        """Mel frames, with padding."""
+        mel = batch[2]
+        return torch.full((), float(mel.shape[0] * mel.shape[-1]), device=mel.device)
+
     def units(self, batch: Batch) -> int:
         """Mel frames, without padding."""
         return int(batch[3].sum())

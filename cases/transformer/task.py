@@ -51,6 +51,10 @@ class Translation(Task):
             logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing
         )
 
+    def weight(self, batch: Batch) -> Tensor:
+        """Target tokens."""
+        return torch.full((), float(batch["tokens"]), device=batch["target"].device)
+
     @override
     def samples(self, batch: Batch) -> int:
         return len(batch["source"])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
@@ -32,12 +32,15 @@ class ContrastiveLearning(Task):
         self.num_codevectors, self.logit_temp = num_codevectors, logit_temp
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
-        """Mean over the masked frames of the whole job: a rank with more of them counts more."""
-        weight = share_of_job(batch["masked"])
+        """Mean over the masked frames, as are the two losses beside it: a batch with more of them counts more."""
         predicted, target, perplexity, penalty = network(batch["audio"], batch["masked"])
         contrastive = _cross_entropy(self.logits(predicted, target, batch["negatives"])).mean()
         diversity = (self.num_codevectors - perplexity) / self.num_codevectors
-        return weight * (contrastive + self.diversity_weight * diversity + self.penalty_weight * penalty)
+        return contrastive + self.diversity_weight * diversity + self.penalty_weight * penalty  # type: ignore[no-any-return]
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Masked frames."""
+        return torch.full((), float(len(batch["masked"])), device=batch["audio"].device)
 
     def logits(self, predicted: Tensor, target: Tensor, negatives: Tensor) -> Tensor:
         """Similarities to the true features and to the distractors, [masked frames, 1 + negatives].
@@ -89,17 +92,6 @@ class ContrastiveLearning(Task):
             accuracy.update(_found(logits))
             loss.update(_cross_entropy(logits))
         return {"accuracy": round(float(accuracy.compute()), 6), "eval_loss": round(float(loss.compute()), 6)}
-
-
-def share_of_job(masked: Tensor) -> Tensor:
-    """This rank's number of masked frames over the mean of all ranks. Stays on the device."""
-    count = torch.full((), len(masked), dtype=torch.float32, device=masked.device)
-    total, ranks = count.clone(), 1
-    # Without gradients, one rank alone counts the operations of its batch.
-    if distributed.is_initialized() and torch.is_grad_enabled():
-        distributed.all_reduce(total)
-        ranks = distributed.get_world_size()
-    return count * ranks / total
 
 
 def _cross_entropy(logits: Tensor) -> Tensor:

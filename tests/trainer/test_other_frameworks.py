@@ -149,6 +149,14 @@ def test_two_ranks_see_the_samples_of_one_that_accumulates(
         assert found[name] == pytest.approx(wanted[name], rel=1e-3)
 
 
+@pytest.mark.paddle
+def test_two_ranks_see_the_samples_of_one_batch(two_ranks: TwoRanks, tmp_path: Path) -> None:
+    """Different numbers of masked words, and equally many pairs: the loss has both means of the whole step."""
+    (one,) = train(PADDLE, tmp_path / "one", *STEPS[:1], "train_batch_size=16", *STEPS[2:])
+    for step, wanted in zip(steps(two_ranks(PADDLE)[0]), steps(one), strict=True):
+        assert step == pytest.approx(wanted, rel=1e-5)
+
+
 @EACH
 def test_resumed_equals_uninterrupted(tmp_path: Path, framework: Framework) -> None:
     common = ("max_steps=4", "train_batch_size=8", *framework.resumed)

@@ -39,15 +39,25 @@ class Pretraining(Task):
         return from_transformers(checkpoint.get("model", checkpoint))
 
     def loss(self, network: nn.Layer, batch: Batch) -> Tensor:
-        """Mean over the masked words, and mean over the pairs of texts.
+        """Mean over the masked words, and mean over the pairs of texts."""
+        return self.terms(network, batch).sum()
+
+    @override
+    def terms(self, network: nn.Layer, batch: Batch) -> Tensor:
+        """The loss of the masked words, and that of the pairs.
 
         Paddle's own mean also counts ignored words, unless `ignore_index` is positive.
         """
         words, follows = network(*(batch[name] for name in INPUTS))
         labels = batch["masked_words"].flatten()
-        masked = (labels != NOT_MASKED).astype("float32").sum()
+        masked = (labels != NOT_MASKED).astype("float32").sum().clip(min=1.0)
         words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum") / masked
-        return words_loss + functional.cross_entropy(follows, batch["not_next"])
+        return paddle.stack([words_loss, functional.cross_entropy(follows, batch["not_next"])])
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Masked words and pairs."""
+        masked = (batch["masked_words"] != NOT_MASKED).astype("float32").sum()
+        return paddle.stack([masked, paddle.full_like(masked, self.samples(batch))])
 
     @override
     def samples(self, batch: Batch) -> int:

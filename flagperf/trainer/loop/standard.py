@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from flagperf.contract.checkpoint import identity
@@ -122,6 +123,21 @@ class StandardEngine(FrameworkCalls):
         self.units += self.task.units(batch)
         self.clock.lap(DATA)
         return batch
+
+    def batches_of_step(self) -> Iterator[tuple[Any, NDArray[Any] | None]]:
+        """The batches of this rank in a step. Each comes with its share where the task has weights.
+
+        The share of a batch is its weight over the mean weight of all batches of the step, on all ranks. One batch is a
+        whole step where a rank is alone and makes one micro step: it has no share, and a mean needs none.
+        """
+        micro_steps = self.settings.gradient_accumulation_steps
+        if not (self.task.weighted and self.world.size * micro_steps > 1):
+            yield from ((self.next_batch(), None) for _ in range(micro_steps))
+            return
+        batches = [self.next_batch() for _ in range(micro_steps)]
+        weights = np.stack([self.numbers(self.task.weight(batch)) for batch in batches]).astype(np.float64)
+        mean = self.world.sum(weights.sum(0)) / (self.world.size * micro_steps)
+        yield from zip(batches, weights / np.maximum(mean, np.finfo(np.float64).tiny))
 
     @override
     def learning_rate(self, step: int) -> float:

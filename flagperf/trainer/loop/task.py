@@ -35,8 +35,25 @@ class Task:
         return checkpoint
 
     def loss(self, network: Any, batch: Any) -> Any:
-        """Forward pass and scalar loss in float32, the mean over the batch of this rank."""
+        """Forward pass and scalar loss in float32, the mean over the batch: its samples, or what `weight` counts."""
         raise NotImplementedError
+
+    def weight(self, batch: Any) -> Any:
+        """How many things the loss of the batch is the mean of, such as predicted tokens; a tensor of one number.
+
+        A task has this method where equally many samples may have different numbers of them. Then the loss of a step
+        does not depend on how its samples are split into ranks and micro steps. A loss of nothing must be finite.
+        """
+        raise NotImplementedError
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the task has weights. They cost a message of a few bytes between the ranks in each step."""
+        return type(self).weight is not Task.weight
+
+    def terms(self, network: Any, batch: Any) -> Any:
+        """The terms whose sum is the loss, a tensor of as many numbers as `weight` gives. By default there is one."""
+        return self.loss(network, batch)
 
     def samples(self, batch: Any) -> int:
         """Samples of the batch, known on the host without synchronising."""

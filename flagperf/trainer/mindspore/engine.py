@@ -133,8 +133,9 @@ class MindSporeEngine(StandardEngine):
     def step(self, number: int) -> None:  # noqa: ARG002
         """Add up the gradients of the micro steps, average them over the ranks, clip and apply them."""
         self.losses, sums = [], ()
-        for _ in range(self.settings.gradient_accumulation_steps):
-            (_, loss), gradients = self.gradients(self.next_batch())
+        for batch, share in self.batches_of_step():
+            given = (batch,) if share is None else (batch, Tensor(share, mindspore.float32))
+            (_, loss), gradients = self.gradients(*given)
             sums = tuple(map(ops.add, sums, gradients)) if sums else gradients
             self.losses.append(loss)
         averaged = self.average(sums)
@@ -154,11 +155,14 @@ class MindSporeEngine(StandardEngine):
     def loss_scale(self) -> Any:
         return None if self.scaler is None else self.scaler.scale_value
 
-    def _forward(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """The value to differentiate, a micro step's share of the scaled loss of the step; and the plain loss."""
-        loss = self.task.loss(self.network, batch)
-        share = loss / self.settings.gradient_accumulation_steps
-        return (share if self.scaler is None else self.scaler.scale(share)), loss
+    def _forward(self, batch: Any, share: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The value to differentiate, a micro step's part of the scaled loss of the step; and the plain loss."""
+        if share is None:
+            loss = self.task.loss(self.network, batch)
+        else:
+            loss = (self.task.terms(self.network, batch) * share).sum()
+        part = loss / self.settings.gradient_accumulation_steps
+        return (part if self.scaler is None else self.scaler.scale(part)), loss
 
     def _clipped(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Gradients whose norm is above the limit, scaled down to it."""

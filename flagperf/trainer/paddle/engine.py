@@ -139,11 +139,10 @@ class PaddleEngine(StandardEngine):
         """Make a step. Its last micro step averages the gradients over the ranks."""
         self.losses = []
         micro_steps, clip = self.settings.gradient_accumulation_steps, self.settings.clip_grad
-        for remaining in reversed(range(micro_steps)):
-            batch = self.next_batch()
+        for remaining, (batch, share) in zip(reversed(range(micro_steps)), self.batches_of_step()):
             with self.model.no_sync() if remaining and self.world.size > 1 else nullcontext():
                 with self.autocast():
-                    loss = self.task.loss(self.model, batch)
+                    loss = self.loss(batch, share)
                 self.scaler.scale(loss if micro_steps == 1 else loss / micro_steps).backward()
             self.losses.append(loss.detach())
             if remaining:
@@ -169,6 +168,12 @@ class PaddleEngine(StandardEngine):
     @override
     def mean(self, losses: Sequence[paddle.Tensor]) -> float:
         return float(paddle.stack(losses).mean())
+
+    def loss(self, batch: Any, share: NDArray[Any] | None) -> paddle.Tensor:
+        """The loss of a micro batch, whose mean over micro steps and ranks is the loss of the step."""
+        if share is None:
+            return self.task.loss(self.model, batch)
+        return (self.task.terms(self.model, batch) * paddle.to_tensor(share, "float32")).sum()
 
     def autocast(self) -> Any:
         """The precision of the forward pass."""

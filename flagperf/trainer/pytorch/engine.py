@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from typing_extensions import override
 from flagperf.contract.perflog import PerfLog
 from flagperf.errors import TrainingError
 from flagperf.trainer.loop.agenda import Position
-from flagperf.trainer.loop.clock import COMPUTE, DATA
+from flagperf.trainer.loop.clock import COMPUTE, DATA, WAIT
 from flagperf.trainer.loop.engine import Engine, Progress, Resumed
 from flagperf.trainer.loop.records import Sums
 from flagperf.trainer.loop.trained import FrameworkFigures, Trained, follow
@@ -33,6 +33,7 @@ from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.step_loss import Given, StepLoss
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.waits import Waits
 
@@ -43,7 +44,8 @@ class TorchEngine(Engine):
     """Trains the network of some parts. Losses and norm of a step stay on the device, since few steps are recorded."""
 
     world: World
-    batches: Generator[Any]  # `resume` makes these three
+    batches: Generator[Any]  # `resume` makes these four
+    given: Iterator[Given]  # the batches, each with its share where it has one
     model: nn.Module  # the training step calls it
     comparisons: Comparisons
 
@@ -57,9 +59,9 @@ class TorchEngine(Engine):
         self.strategy, self.optimizer, self.precision = parts.strategy, parts.optimizer, parts.precision
         drawn = HostRandom(parts.settings.seed + parts.strategy.share.rank)
         self.host_random = drawn if parts.settings.random_numbers == "host" else None
-        loss = parts.task.loss if self.host_random is None else self.host_random.around(parts.task.loss)
-        self.loss = parts.precision.cast(loss)
         self.micro_steps = parts.settings.gradient_accumulation_steps
+        self.step_loss = StepLoss(parts.task, parts.world, self.micro_steps)
+        self.loss, self.loss_of = (self._cast(function) for function in (parts.task.loss, self.step_loss.of))
         limit = parts.settings.clip_grad
         clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
         plain = clip is None and parts.precision.scaler is None
@@ -71,6 +73,10 @@ class TorchEngine(Engine):
         self.epoch_scheduler = parts.scheduler if by_epoch else None
         self._recent: deque[tuple[int, list[Tensor]]] = deque(maxlen=RECENT)
         self._waits: Waits | None = None
+
+    def _cast(self, loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """A loss as the training computes it: under autocast, with random numbers of the host where these are set."""
+        return self.precision.cast(loss if self.host_random is None else self.host_random.around(loss))
 
     # ---------------------------------------------------------------- start and end
 
@@ -85,6 +91,7 @@ class TorchEngine(Engine):
         resumed, self._random_state = (Resumed(Position()), None) if folder is None else restore(parts, folder)
         self.train_batches.start_at(resumed.position.epoch, resumed.position.step_in_epoch)
         self.batches = self._counted()
+        self.given = self._of_steps() if self.step_loss.by_shares else ((batch,) for batch in self.batches)
         self.model, self.pipeline = parts.wrapped(), parts.strategy.pipeline(parts.network)
         self.arrival = self._arrival()
         self._add_gradients = self._gradients()
@@ -159,9 +166,10 @@ class TorchEngine(Engine):
         return within_context
 
     def _pipeline_step(self) -> None:
-        batches = [next(self.batches) for _ in range(self.micro_steps)]
+        batches = [next(self.given) for _ in range(self.micro_steps)]
         self.clock.lap(DATA)
-        self.losses += self.pipeline.train(batches, self.loss, self.parts.device)
+        loss = lambda network, given: self.loss_of(network, *given)  # noqa: E731
+        self.losses += self.pipeline.train(batches, loss, self.parts.device)
 
     def _micro_steps(self) -> None:
         for _ in range(self.micro_steps - 1):
@@ -172,9 +180,9 @@ class TorchEngine(Engine):
 
     def _micro_step(self, last: bool = True) -> None:
         """`last`: of its step. It ends with the wait for the other ranks, where the strategy waits there."""
-        batch = next(self.batches)
+        given = next(self.given)
         self.clock.lap(DATA)
-        loss = self.loss(self.model, batch)
+        loss = self.loss_of(self.model, *given)
         arrival = self.arrival if last else None
         if arrival is not None:
             arrival.expect(loss)
@@ -182,7 +190,7 @@ class TorchEngine(Engine):
         if arrival is not None:
             arrival.passed()
         self.losses.append(loss.detach())
-        self.batch = batch if self.check_due else None  # that of the last micro step
+        self.batch = given[0] if self.check_due else None  # that of the last micro step
 
     def _arrival(self) -> Arrival | None:
         """Notes the waits for the other ranks; None where the strategy waits elsewhere."""
@@ -208,6 +216,19 @@ class TorchEngine(Engine):
 
         moved: Iterable[tuple[int, int, Any]] = on_device(self.parts.datasets.train_loader, move, device)
         return self._take(cycle(list(moved)) if self.settings.synthetic else moved, counts)
+
+    def _of_steps(self) -> Generator[Given]:
+        """The batches with their shares in their steps.
+
+        The batches of a step are kept until those of the next are loaded: `on_device` may load into the memory of a
+        batch that nobody keeps, while the device still computes on it.
+        """
+        while True:
+            batches = list(islice(self.batches, self.micro_steps))
+            self.clock.lap(DATA)
+            given = self.step_loss.given(batches)
+            self.clock.lap(COMPUTE if self.arrival is None else WAIT)
+            yield from given
 
     def _take(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
         for samples, units, batch in moved:

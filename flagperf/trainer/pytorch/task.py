@@ -64,8 +64,25 @@ class Task:
         return batch
 
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
-        """Forward pass and scalar loss, the mean over the batch."""
+        """Forward pass and scalar loss, the mean over the batch: over its samples, or over what `weight` counts."""
         raise NotImplementedError
+
+    def weight(self, batch: Any) -> Tensor:
+        """How many things the loss of the batch is the mean of, such as predicted tokens; a scalar on the device.
+
+        A task has this method where equally many samples may have different numbers of them. Then the loss of a step
+        does not depend on how its samples are split into ranks and micro steps. A loss of nothing must be finite.
+        """
+        raise NotImplementedError
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the task has weights. They cost a message of a few bytes between the ranks in each step."""
+        return type(self).weight is not Task.weight
+
+    def terms(self, network: nn.Module, batch: Any) -> Tensor:
+        """The terms whose sum is the loss, each of which `weight` gives a number. By default there is one term."""
+        return self.loss(network, batch)
 
     def samples(self, batch: Any) -> int:
         """Samples of the batch, known on the host without synchronising."""

@@ -115,8 +115,11 @@ class TensorFlowEngine(StandardEngine):
 
     @override
     def step(self, number: int) -> None:
-        batches = tuple(self.next_batch() for _ in range(self.settings.gradient_accumulation_steps))
-        loss, norm, self.scale = self._train_step(batches)
+        given = [
+            (batch, None if share is None else tf.constant(share, tf.float32))
+            for batch, share in self.batches_of_step()
+        ]
+        loss, norm, self.scale = self._train_step(tuple(given))
         self.losses = [loss]
         self.grad_norm = None if self.settings.clip_grad is None else norm
 
@@ -125,21 +128,28 @@ class TensorFlowEngine(StandardEngine):
         return self.scale if self.scaled else None
 
     @tf.function  # type: ignore[untyped-decorator]
-    def _train_step(self, batches: tuple[Any, ...]) -> tuple[tf.Tensor, ...]:
-        """One optimizer step, in a graph. Returns this rank's mean loss, the norm of all gradients, the loss scale."""
+    def _train_step(self, given: tuple[Any, ...]) -> tuple[tf.Tensor, ...]:
+        """One optimizer step, in a graph. Returns this rank's mean loss, the norm of all gradients, the loss scale.
+
+        Args:
+            given: the batch of each micro step, and its share or None.
+        """
         scale = tf.convert_to_tensor(self.optimizer.dynamic_scale if self.scaled else 1.0)
-        loss, gradients = self.world.strategy.run(self._averaged_gradients, args=(batches,))
+        loss, gradients = self.world.strategy.run(self._averaged_gradients, args=(given,))
         norm = tf.linalg.global_norm(gradients) / scale
         self.optimizer.apply(gradients, self.network.trainable_variables)  # takes the scale off, and clips
         return loss, norm, scale
 
-    def _averaged_gradients(self, batches: tuple[Any, ...]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def _averaged_gradients(self, given: tuple[Any, ...]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """This rank's mean loss, and the mean of the gradients over its micro steps and all ranks."""
         losses, sums = [], None
-        for batch in batches:
+        for batch, share in given:
             with tf.GradientTape() as tape:
-                loss = self.task.loss(self.network, batch)
-                scaled = self.optimizer.scale_loss(loss) / len(batches)
+                if share is None:
+                    loss = self.task.loss(self.network, batch)
+                else:
+                    loss = tf.reduce_sum(self.task.terms(self.network, batch) * share)
+                scaled = self.optimizer.scale_loss(loss) / len(given)
             gradients = tape.gradient(scaled, self.network.trainable_variables)
             sums = gradients if sums is None else [total + added for total, added in zip(sums, gradients)]
             losses.append(loss)

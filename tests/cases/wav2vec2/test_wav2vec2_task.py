@@ -23,11 +23,11 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from cases.wav2vec2.masking import Batch
 from cases.wav2vec2.network import Wav2Vec2
-from cases.wav2vec2.task import share_of_job
 from flagperf.config.compose import compose
 from flagperf.contract.components import component
 from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.step_loss import StepLoss
 
 Config = dict[str, Any]
 Tiny = Callable[[str], Config]
@@ -216,17 +216,16 @@ def test_the_temperature_is_exact_after_many_updates(tiny: Tiny) -> None:
     assert float(network.temperature()) == pytest.approx(2 * 0.999995**200_000, rel=1e-6)
 
 
-def shares(folder: Path) -> float:  # noqa: ARG001
+def shares(config: Config, folder: Path) -> list[float]:  # noqa: ARG001
     world = World.of()
     world.connect(torch.device("cpu"), "gloo", 60)
-    masked = torch.arange((3, 5)[world.rank])
-    with torch.no_grad():
-        assert share_of_job(masked).item() == 1  # as rank 0 counts operations, alone
-    return share_of_job(masked).item()
+    batches = [{"audio": torch.zeros(1, 1), "masked": torch.arange(count)} for count in ((3, 1), (5, 7))[world.rank]]
+    given = StepLoss(component(config, "task"), world, micro_steps=2).given(batches)
+    return [share.item() for _, share in given]
 
 
-def test_a_masked_frame_weighs_the_same_on_every_rank(tmp_path: Path) -> None:
-    assert fork_ranks(shares, tmp_path) == [0.75, 1.25]
+def test_a_masked_frame_weighs_the_same_on_every_rank_and_in_every_micro_step(tiny: Tiny, tmp_path: Path) -> None:
+    assert fork_ranks(partial(shares, tiny("wav2vec2")), tmp_path) == [[0.75, 0.25], [1.25, 1.75]]
 
 
 def dropped_layers(config: Config, folder: Path) -> list[float]:  # noqa: ARG001

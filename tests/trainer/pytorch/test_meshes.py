@@ -16,6 +16,7 @@ from test_parallel import (
     EQUAL,
     EVALUATED,
     SHARDED,
+    WHOLE,
     Told,
     check_parameters,
     configuration,
@@ -116,13 +117,13 @@ def train_all(meshes: Mapping[str, Division], folder: Path) -> dict[str, Told]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Told]:
-    """The training of a network on one rank."""
+    """The training of a network on one rank, a step from one batch. The balance of experts is of a micro batch."""
 
     @cache
     def train_alone(network: str) -> Told:
-        meshes = {network: Division(network, DDP)}
-        (told,) = toy.fork_ranks(partial(train_all, meshes), tmp_path_factory.mktemp("alone"), ranks=1)
-        return told[network]  # type: ignore[no-any-return]
+        config = config_of(Division(network, DDP), **({} if network == "windows" else WHOLE))
+        (told,) = toy.fork_ranks(partial(train, config), tmp_path_factory.mktemp("alone"), ranks=1)
+        return told  # type: ignore[no-any-return]
 
     return train_alone
 

@@ -44,6 +44,7 @@ def sharded(**options: Any) -> dict[str, Any]:
 
 
 DDP = {"_target_": None, "mesh": mesh(dp_replicate=-1)}
+WHOLE = {"train_batch_size": GLOBAL_BATCH, "gradient_accumulation_steps": 1}  # one rank, one batch: nothing is split
 QUICK: dict[str, tuple[int, dict[str, Any]]] = {  # name → ranks, and how they share the work
     "ddp": (2, DDP),
     "shard": (2, sharded(dp_shard=-1)),
@@ -148,8 +149,8 @@ def imported() -> None:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """The same training on one rank, in a process of its own."""
-    (told,) = toy.fork_ranks(partial(train, configuration(DDP, 1)), tmp_path_factory.mktemp("alone"), ranks=1)
+    """The same training on one rank, in a process of its own, each step from one batch."""
+    (told,) = toy.fork_ranks(partial(train, configuration(DDP, 1, **WHOLE)), tmp_path_factory.mktemp("alone"), ranks=1)
     return told
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,9 @@ from torch.utils._pytree import tree_map
 from flagperf.contract.components import component
 from flagperf.trainer.pytorch.adapter import trained_parameters
 from flagperf.trainer.pytorch.parallel import Strategy
+from flagperf.trainer.pytorch.parallel.stages import Loss
 from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.step_loss import Given, StepLoss
 from flagperf.trainer.pytorch.synthetic import HELD
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace.as_on_device import AsOnDevice, recompute_as_on_device
@@ -115,28 +117,38 @@ class Step:
 
     def _step(self, tally: Tally, precision: Precision, optimizer: Optimizer, model: nn.Module, batches: Any) -> None:
         memory, limit = tally.memory, self.settings.clip_grad
+        memory.phase = "forward"
+        step_loss = StepLoss(self.task, self.strategy.world, self.config["gradient_accumulation_steps"])
+        given, loss_of = step_loss.given(batches), precision.cast(step_loss.of)
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if self.pipeline is None:
-            self._micro_steps(memory, precision, model, batches)
+            self._micro_steps(memory, precision, model, given, loss_of)
         else:
             from flagperf.trainer.pytorch.trace.pipeline import run_pipeline
 
-            loss_of = precision.cast(self.task.loss)
             assert self.form is not None, "the first stage is traced before others"
-            run_pipeline(self.strategy, self.pipeline, batches, loss_of, memory, self.form)
+            loss: Loss = lambda network, batch: loss_of(network, *batch)  # noqa: E731
+            run_pipeline(self.strategy, self.pipeline, given, loss, memory, self.form)
         memory.phase, memory.module = "optimizer", ""
         clip = None if limit is None else partial(self.strategy.clip, parameters, limit)
         precision.step(optimizer, clip)
         optimizer.zero_grad()
 
-    def _micro_steps(self, memory: Memory, precision: Precision, model: nn.Module, batches: Any) -> None:
-        loss_of, micro_steps = precision.cast(self.task.loss), len(batches)
-        for number, batch in enumerate(batches, 1):
-            memory.mark(batch, "activations")
+    def _micro_steps(
+        self,
+        memory: Memory,
+        precision: Precision,
+        model: nn.Module,
+        batches: Sequence[Given],
+        loss_of: Callable[..., Tensor],
+    ) -> None:
+        micro_steps = len(batches)
+        for number, given in enumerate(batches, 1):
+            memory.mark(given, "activations")
             memory.phase = "forward"
             last = number == micro_steps
             with self.strategy.computing(), nullcontext() if last else self.strategy.accumulating():
-                loss = loss_of(model, batch)
+                loss = loss_of(model, *given)
                 memory.mark_living("temporary", "activations")
                 memory.phase = "backward"
                 precision.backward(loss, micro_steps)
