@@ -18,11 +18,11 @@ exit codes: 0, 2, 9
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
 from rich.text import Text
 
+from flagperf.bundle.apart import Refused, examine
 from flagperf.bundle.approval import approve
 from flagperf.bundle.archive import unpack
 from flagperf.bundle.check import check_bundle
@@ -39,12 +39,19 @@ def main(options: argparse.Namespace) -> int:
     expect("approve", paths, 1, "one bundle")
     need("approve", ("key",), values)
     key = private_key(Path(values["key"]))
-    with tempfile.TemporaryDirectory(prefix="flagperf-approve-") as folder:
-        run = unpack(paths[0], Path(folder))
-        against = [*check_bundle(run, None).wrong, *objections(check(run))]
+    (answer,) = examine(_against, paths)
+    if isinstance(answer, Refused) and answer.error is not None:
+        raise answer.error
+    against = [answer.reason] if isinstance(answer, Refused) else answer
     if against:
         for sentence in ("not approved: the files of the bundle differ from its statement", *against):
             print_unfolded(Text(sentence, style="bold red"))
         return NOT_AS_STATED
     print_unfolded(Text(f"{approve(paths[0], key)}: approved by {key_id(key.public_key())}"))
     return 0
+
+
+def _against(bundle: Path, folder: Path) -> list[str]:
+    """What is wrong with a bundle, a sentence each."""
+    run = unpack(bundle, folder)
+    return [*check_bundle(run, None).wrong, *objections(check(run))]

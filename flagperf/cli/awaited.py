@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from flagperf.config.schema.schedulers import source_name
-from flagperf.contract.regular import read_yaml
+from flagperf.contract.regular import read_mapping
 from flagperf.plan.values import CONFIG
 from flagperf.schedulers.interface import scheduler
 
@@ -19,4 +19,4 @@ def queue_state(folder: Path) -> str:
         ConfigError: the folder does not name the job.
     """
     path = next(folder.glob(f"*/{CONFIG}"))  # a run that is submitted has the configurations of its jobs
-    return asyncio.run(scheduler(source_name(read_yaml(path)["cluster"])).queue_state(folder))
+    return asyncio.run(scheduler(source_name(read_mapping(path).get("cluster"))).queue_state(folder))

@@ -150,5 +150,5 @@ def _of_case(chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterator[str
 
 def _read(name: str, folders: Sequence[Path]) -> dict[str, object]:
     path = find(name, folders)
-    content = read_yaml(path) if path else None
+    content = read_yaml(path, aliases=True) if path else None
     return content if isinstance(content, dict) else {}

@@ -17,7 +17,8 @@ from typing import NoReturn
 from flagperf import __version__
 from flagperf.cli.commit import commit
 from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, verb_help, verbs
-from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
+from flagperf.errors import ConfigError, FlagperfError, HostError, nearest, with_details
+from flagperf.plain import plain
 from flagperf.user import set_for_libraries, user_path
 
 SWEEP = (DEFAULT, "predict")  # verbs that take -m
@@ -74,9 +75,14 @@ def run_command(argv: Sequence[str]) -> int:
     except OSError as error:
         from flagperf.run.folder import DISK
 
-        if error.errno not in DISK:
+        file = error.filename2 or error.filename
+        if error.errno in DISK:
+            problem = f"{DISK[error.errno]}; files that were written before stay"
+        elif isinstance(file, str):
+            problem = with_details("a file cannot be read or written", {"where": file, "given": str(error.strerror)})
+        else:
             raise
-        print(f"flagperf: {DISK[error.errno]}; files that were written before stay", file=sys.stderr)
+        print(f"flagperf: {plain(problem)}", file=sys.stderr)
         return HostError.exit_code
     except KeyboardInterrupt:
         print("flagperf: interrupted", file=sys.stderr)

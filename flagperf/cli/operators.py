@@ -9,7 +9,7 @@ from pathlib import Path
 from flagperf.config.files.search_path import find, options, search_path
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.operators import read_table
-from flagperf.contract.regular import read_yaml, write_atomically
+from flagperf.contract.regular import read_mapping, write_atomically
 from flagperf.errors import ConfigError, nearest
 from flagperf.predict.speeds import of_probe
 from flagperf.report.operators import missing_lines, operator_rows, operators_page
@@ -58,6 +58,6 @@ def _with_rows(job: JobConfig, config_dirs: Sequence[str]) -> JobConfig:
     if path is None:
         allowed = nearest(settings["table"], options(GROUP, folders))
         raise ConfigError("no such table of operators", key="operators.table", given=settings["table"], allowed=allowed)
-    content = read_yaml(path)
+    content = read_mapping(path)
     read_table(content, str(path))
     return replace(job, config={**job.config, GROUP: {**settings, "rows": content["operators"]}})

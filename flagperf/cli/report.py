@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     summaries = report.read_run(folder)
     if not is_trusted:
         trust.check_writers("report", folder, summaries[0].config)
-    source = scheduler(source_name(summaries[0].config["cluster"]))
+    source = scheduler(source_name(summaries[0].config.get("cluster")))
     summaries = tuple(source.with_final_states(folder, summaries))
     Terminal().print_table(report.terminal_table(summaries))
     for path in report.write_again(folder, summaries):

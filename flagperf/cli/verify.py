@@ -21,15 +21,17 @@ exit codes: 0, 2, 9
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from rich.table import Table
 from rich.text import Text
 
+from flagperf.bundle.apart import Refused, examine
 from flagperf.bundle.approval import approved_by
 from flagperf.bundle.archive import unpack
 from flagperf.bundle.check import BundleCheck, check_bundle
@@ -49,17 +51,29 @@ def main(options: argparse.Namespace) -> int:
     expect("verify", paths, 1, "one bundle")
     key = public_key(Path(values["key"])) if "key" in values else None
     keyring = read_keyring(Path(values["keys"])) if "keys" in values else {}
-    with tempfile.TemporaryDirectory(prefix="flagperf-verify-") as folder:
-        run = unpack(paths[0], Path(folder))
-        bundle, rows = check_bundle(run, key), check(run)
+    (answer,) = examine(partial(_examined, key=key, keyring=keyring), paths)
+    if isinstance(answer, Refused):
+        if answer.error is not None:
+            raise answer.error
+        print_unfolded(Text(f"refused: {answer.reason}", style="bold red"))
+        return NOT_AS_STATED
+    bundle, rows, (approval, is_approval) = answer
     for location, location_rows in groupby(rows, key=lambda row: row.location):
         print_unfolded(_table(location, list(location_rows)))
         print()
-    against, (approval, is_approval) = list(objections(rows)), _approval(paths[0], keyring)
+    against = list(objections(rows))
     for line in (*_file_lines(bundle), approval, *_figure_lines(rows, against)):
         print_unfolded(line)
     is_good = not bundle.wrong and bundle.is_trusted and is_approval and not against
     return 0 if is_good else NOT_AS_STATED
+
+
+def _examined(
+    bundle: Path, folder: Path, key: Ed25519PublicKey | None, keyring: Keyring
+) -> tuple[BundleCheck, list[Row], tuple[Text, bool]]:
+    """The comparison of hashes and signature, that of all figures, and the approval."""
+    run = unpack(bundle, folder)
+    return check_bundle(run, key), check(run), _approval(bundle, keyring)
 
 
 def _approval(bundle: Path, keyring: Keyring) -> tuple[Text, bool]:

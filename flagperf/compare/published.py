@@ -50,7 +50,7 @@ def _read(summary: Summary) -> Mapping[str, Any]:
     """The file of the job's case in conf/published/; empty where the case has none."""
     identity = summary.identity
     path = find(f"{NAME}/{identity.case}", (CONF,)) if identity.main_framework else None
-    return read_yaml(path) if path else {}
+    return read_yaml(path, aliases=True) if path else {}
 
 
 def _scale(row: Row) -> str:

@@ -47,7 +47,7 @@ def about_choice(group: str, name: str, folders: Sequence[Path]) -> list[Row]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = read_yaml(path)
+        content = read_yaml(path, aliases=True)
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError("this file is not YAML", where=str(path), given=str(error).partition("\n")[0]) from None
     return content if isinstance(content, dict) else {}

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from flagperf.contract.regular import DEEPEST, LONGEST_NUMBER
+
 PREFIX = "[PerfLog] "
 
 EVENTS = (
@@ -50,6 +52,8 @@ EVENTS = (
 
 TRIES = 8  # PREFIXes in a line that are tried; the first may belong to the half line of a killed process
 LATEST = 253402300799999  # ms; the last moment of the year 9999
+
+LARGEST_NUMBER = 10**LONGEST_NUMBER
 
 _STARTS = re.compile(re.escape(PREFIX))
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -318,12 +322,20 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(value: Any) -> Any:
-    """The value that `encode` was given, read back."""
-    if isinstance(value, dict):
-        return {key: decode(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [decode(item) for item in value]
+def decode(value: Any, levels: int = DEEPEST) -> Any:
+    """The value that `encode` was given, read back.
+
+    Raises:
+        ValueError: it is nested deeper, or has a larger number, than anything that flagperf writes.
+    """
+    if isinstance(value, (dict, list)):
+        if not levels:
+            raise ValueError(f"nested more than {DEEPEST} levels deep")
+        if isinstance(value, dict):
+            return {key: decode(item, levels - 1) for key, item in value.items()}
+        return [decode(item, levels - 1) for item in value]
+    if isinstance(value, int) and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
+        raise ValueError(f"a number of more than {LONGEST_NUMBER} digits")
     if value in ("nan", "inf", "-inf"):
         return float(value)
     return value

@@ -10,8 +10,17 @@ import errno
 import secrets
 import shutil
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from flagperf.errors import ConfigError
+
+# Of a YAML or JSON file of anyone. Later code follows its nesting by recursion.
+LARGEST = 64 << 20  # bytes
+DEEPEST = 100  # levels; a configuration has ten
+MOST_NODES = 1_000_000
+LONGEST_NUMBER = 25  # characters of a whole number
 
 
 def regular(path: Path) -> Path:
@@ -25,15 +34,92 @@ def regular(path: Path) -> Path:
     return path
 
 
-def read_yaml(path: Path) -> Any:
-    """The content of a regular YAML file, by PyYAML's safe rules; libyaml, where PyYAML has it, is ten times as fast.
+def read_yaml(path: Path, *, aliases: bool = False) -> Any:
+    """The content of a regular YAML file of anyone, by the rules of `parse_yaml`.
 
     Raises:
         OSError, ValueError, YAMLError: the file cannot be read.
     """
+    if regular(path).stat().st_size > LARGEST:
+        raise ValueError(f"larger than {LARGEST >> 20} MiB")
+    return parse_yaml(path.read_text(encoding="utf-8"), aliases=aliases)
+
+
+def parse_yaml(text: str, *, aliases: bool = False) -> Any:
+    """The content of a YAML text of anyone, by PyYAML's safe rules and those of `bounded`.
+
+    libyaml, where PyYAML has it, is ten times as fast.
+
+    Raises:
+        ValueError, YAMLError: the text cannot be read.
+    """
     import yaml  # heavy, and only some need it
 
-    return yaml.load(regular(path).read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    try:
+        return yaml.load(text, bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader), aliases))
+    except RecursionError:
+        raise yaml.YAMLError(f"nested more than {DEEPEST} levels deep") from None
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The mapping in a regular YAML file of anyone.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds something else.
+    """
+    import yaml
+
+    try:
+        content = read_yaml(path)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError("this file cannot be read", where=str(path), given=str(error)) from None
+    if not isinstance(content, dict):
+        problem, given = "this file cannot be read", type(content).__name__
+        raise ConfigError(problem, where=str(path), given=given, allowed="a mapping")
+    return content
+
+
+@lru_cache(maxsize=None)
+def bounded(loader: Any, aliases: bool) -> Any:
+    """A loader of PyYAML that refuses a file before it becomes objects that fill the memory or the stack.
+
+    Args:
+        aliases: whether a file may repeat a part by its name (`*part`). A few lines can stand for any size.
+    """
+
+    class Bounded(loader):  # type: ignore[misc]
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            _check_nodes(node, aliases)
+            return node
+
+    return Bounded
+
+
+def _check_nodes(top: Any, aliases: bool) -> None:
+    """Refuse a tree of YAML that is too deep or too large, has longer numbers than any figure, or repeated parts."""
+    from yaml.constructor import ConstructorError
+
+    seen: set[int] = set()
+    nodes, count = [(top, 0)] if top is not None else [], 0
+    while nodes:
+        node, deep = nodes.pop()
+        count += 1
+        problem = ""
+        if deep > DEEPEST:
+            problem = f"nested more than {DEEPEST} levels deep"
+        elif count > MOST_NODES:
+            problem = f"more than {MOST_NODES} values"
+        elif not aliases and id(node) in seen:
+            problem = "a part with a name that is repeated (*name); write the part again"
+        elif node.tag == "tag:yaml.org,2002:int" and len(node.value) > LONGEST_NUMBER:
+            problem = f"a number of more than {LONGEST_NUMBER} characters"
+        if problem:
+            raise ConstructorError(None, None, problem, node.start_mark)
+        seen.add(id(node))
+        if isinstance(node.value, list):
+            parts = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]
+            nodes += [(part, deep + 1) for part in parts]
 
 
 def yaml_text(content: object) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import yaml
 
-from flagperf.config.schema.keys import KEYS
+from flagperf.config.schema.keys import KEYS, MOST_RANKS
 from flagperf.contract.fields import Field
 from flagperf.contract.records import Change, Result, Summary
 from flagperf.contract.regular import read_yaml
@@ -105,7 +105,8 @@ def _read_job(folder: Path, goes_on: bool, ordered_rounds: int | None) -> Summar
         _check_config(config, str(folder / "config.yaml"))
         changes = _read_changes(folder / "changes.yaml")
         numbers = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
-        rounds = range(1, max([config["repeat"], *numbers]) + 1)
+        KEYS["repeat"].check("repeat", last := max([config["repeat"], *numbers]), lambda _: str(folder))
+        rounds = range(1, last + 1)
         round_results = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
         if ordered_rounds not in (None, config["repeat"]):
             why = f"the command asked for {ordered_rounds} rounds, config.yaml says {config['repeat']}"
@@ -126,6 +127,9 @@ def _check_config(config: Any, file: str) -> None:
             value = value.get(part) if isinstance(value, dict) else None
         field = KEYS[key] if key in KEYS else Field(kind)
         field.check(key, value, lambda _: file)
+    if (ranks := config["nnodes"] * config["nproc"]) > MOST_RANKS:
+        given = f"{ranks} ranks"
+        raise ConfigError("value out of range", where=file, key="nnodes", given=given, allowed=f"at most {MOST_RANKS}")
 
 
 def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change], goes_on: bool) -> Result:

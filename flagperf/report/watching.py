@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import yaml
 
 from flagperf.contract.log_lines import Lines
 from flagperf.contract.monitor_log import NODE_FIGURES, Device, device_blocks, monitor_logs, node_samples
-from flagperf.contract.perflog import Event, parse
+from flagperf.contract.perflog import parse
 from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
@@ -48,16 +48,29 @@ def snapshot(run: Path, queue_state: str = "") -> list[str]:
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
         raise ConfigError("no run in this folder", given=run, advice=advice)
     heading = f"{run}: goes on, {datetime.now():%H:%M:%S}" if is_held(run) else f"{run}: has ended, {_end(run)}"
-    ended = [_ended(job) for job in listed_run(run) if (run / job.job / SUMMARY).exists()]
+    ended = _readable(_ended(job) for job in listed_run(run) if (run / job.job / SUMMARY).exists())
     current = next((folder for job in jobs if (folder := _current_round(job))), None)
     waiting = [job.name for job in jobs if not (job / SUMMARY).exists() and not (current and job == current.parent)]
     lines = [heading, "", *ended, *(f"{name}: its turn has not come" for name in waiting)]
-    return lines + ([*_round(current), ""] if current else [""]) + _log_end(run)
+    return [*lines, *(_readable(_round(current)) if current else ()), "", *_readable(_log_end(run))]
+
+
+def _readable(lines: Iterable[str]) -> list[str]:
+    """The lines. The files of a run may hold anything: where they cannot be read further, the last line says so."""
+    shown: list[str] = []
+    try:
+        shown.extend(lines)
+    except OSError as error:
+        shown.append(f"  {error.filename or 'a file'} cannot be read: {error.strerror or error}")
+    except Exception as error:  # of any kind: content decides which
+        shown.append(f"  a file is not as flagperf writes it: {type(error).__name__} {error}")
+    return shown
 
 
 def _end(run: Path) -> str:
     """The last time in the run's log, else the time of the file."""
-    times = [match[0] for line in _tail(run / RUN_LOG) if (match := re.match(r"[\d-]{10} [\d:]{8}", line))]
+    lines = _readable(_tail(run / RUN_LOG))
+    times = [match[0] for line in lines if (match := re.match(r"[\d-]{10} [\d:]{8}", line))]
     return times[-1] if times else f"{datetime.fromtimestamp((run / RUN_LOG).stat().st_mtime):%Y-%m-%d %H:%M:%S}"
 
 
@@ -79,7 +92,8 @@ def _current_round(job: Path) -> Path | None:
     """The folder of the round that has begun and has no result yet; None where the job has no such round."""
     if (job / SUMMARY).exists():
         return None
-    rounds = sorted(job.glob("round*"), key=lambda path: int(path.name.removeprefix("round") or 0))
+    numbers = [(int(match[1]), path) for path in job.iterdir() if (match := re.fullmatch(r"round(\d+)", path.name))]
+    rounds = [path for _, path in sorted(numbers)]
     return rounds[-1] if rounds and not (rounds[-1] / result.FILE).exists() else None
 
 
@@ -87,15 +101,19 @@ def _round(folder: Path) -> Iterator[str]:
     config = _config(folder.parent)
     yield f"{folder.parent.name}: round {folder.name.removeprefix('round')} of {config.get('repeat', '?')}"
     logs = [(rank, path) for rank, _, _, path in find_logs(folder)]
-    if logs:
-        events = [event for line in _tail(logs[0][1]) if (event := parse(line)) is not None]
-        yield from _training(events, config)
-    yield from _slow_ranks(folder, logs, config)
+    for part in (_training(logs, config), _slow_ranks(folder, logs, config), _node_lines(folder), _rank_lines(logs)):
+        yield from _readable(part)
+
+
+def _node_lines(folder: Path) -> Iterator[str]:
     for _, node_rank, node in node_folders(folder):
         if devices := "  ".join(_devices(node)):
             yield f"  node {node_rank}: {devices}"
+
+
+def _rank_lines(logs: Sequence[tuple[int, Path]]) -> Iterator[str]:
     for rank, path in logs[:RANKS]:
-        yield f"  rank {rank}: {_last_line(path)}"
+        yield from (f"  rank {rank}: {line.strip()}" for line in _readable(_last_line(path)))
     if len(logs) > RANKS:
         yield f"  … and {len(logs) - RANKS} more ranks"
 
@@ -120,8 +138,9 @@ def _config(job: Path) -> Mapping[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _training(events: Sequence[Event], config: Mapping[str, Any]) -> Iterator[str]:
+def _training(logs: Sequence[tuple[int, Path]], config: Mapping[str, Any]) -> Iterator[str]:
     """The last step and evaluation of the first rank, with the limits and targets of the training."""
+    events = [event for line in _tail(logs[0][1]) if (event := parse(line)) is not None] if logs else []
     last = {event.event: event for event in events}
     if step := last.get("STEP_END"):
         limits = [f"{key} {config[key]}" for key in LIMITS if config.get(key) is not None]
@@ -146,24 +165,27 @@ def _devices(node: Path) -> Iterator[str]:
             yield f"{name}: " + ", ".join(map(Device.line, blocks[-1][1]))
 
 
-def _tail(path: Path) -> list[str]:
+def _tail(path: Path) -> Iterator[str]:
     """The last lines of a file. The first of them may be torn."""
     lines = Lines()
     with regular(path).open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
         ended_lines = lines.feed(file.read(TAIL))
-    return [line.decode(errors="replace") for line in ended_lines]
+    yield from (line.decode(errors="replace") for line in ended_lines)
 
 
-def _last_line(path: Path) -> str:
-    text = next((line for line in reversed(_tail(path)) if line.strip()), "nothing yet")
+def _last_line(path: Path) -> Iterator[str]:
+    """The last event or line of a rank's log."""
+    text = next((line for line in reversed(list(_tail(path))) if line.strip()), "nothing yet")
     event = parse(text)
     if event is None:
-        return without_logins(text)
+        yield without_logins(text)
+        return
     step = event.value.get("step") if isinstance(event.value, dict) else None
-    return event.event if step is None else f"{event.event} of step {step}"
+    yield event.event if step is None else f"{event.event} of step {step}"
 
 
-def _log_end(run: Path) -> list[str]:
+def _log_end(run: Path) -> Iterator[str]:
     """The last lines of the run's log, without time, level and source line."""
-    return [line.rpartition("\t")[2].partition("]")[2] or line for line in _tail(run / RUN_LOG)[-LOG_LINES:]]
+    for line in list(_tail(run / RUN_LOG))[-LOG_LINES:]:
+        yield line.rpartition("\t")[2].partition("]")[2] or line

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -144,9 +145,12 @@ def submitted(folder: Path) -> Submitted:
         ConfigError: the file cannot be read.
     """
     try:
-        return Submitted(**json.loads(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        note = Submitted(**json.loads(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
+        if not re.fullmatch(r"[0-9]+(_[0-9]+)?", note.number):
+            raise ValueError(f"{note.number} is no Slurm job")
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"{SUBMITTED} cannot be read", where=str(folder), given=str(error)) from None
+    return note
 
 
 def is_awaited(folder: Path) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.schema.keys import KEYS
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.checkpoint import CHECKPOINTS, FORMS, check_form, check_identity, recipe
 from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
-from flagperf.contract.regular import read_yaml
+from flagperf.contract.regular import read_mapping
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.results.attempts import folders as attempt_folders
@@ -96,7 +97,7 @@ def _check_same(job: JobConfig, newest: Path) -> None:
         check_form(newest, in_parts=strategy not in DATA_PARALLEL)
     file = newest.parents[1] / CONFIG
     if file.is_file() and job.sized is None:  # other values may depend on the unknown batch size
-        check_identity(file, *(_identity(config) for config in (read_yaml(file), job.config)))
+        check_identity(file, *(_identity(config) for config in (read_mapping(file), job.config)))
 
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,4 +109,6 @@ def earlier_batch_size(job: JobConfig) -> int | None:
     folder = with_checkpoints(job, 1).resume
     if folder is None:
         return None
-    return int(read_yaml(Path(folder).parent / CONFIG)["train_batch_size"])
+    size: Any = read_mapping(file := Path(folder).parent / CONFIG).get("train_batch_size")
+    KEYS["train_batch_size"].check("train_batch_size", size, lambda _: str(file))
+    return int(size)

@@ -6,13 +6,13 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from flagperf import report
+from flagperf.bundle.apart import Refused, examine
 from flagperf.bundle.approval import approval_file
 from flagperf.bundle.archive import SUFFIX
 from flagperf.bundle.keyring import Keyring
@@ -24,7 +24,6 @@ from flagperf.site.published import published_entries
 
 HERE = Path(__file__).parent
 REPORT = Path(report.__file__).parent
-CHUNK = 8  # bundles that a process reads before it answers
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,8 @@ def _check_target(target: Path) -> None:
 
 def _read(files: Sequence[Path], keyring: Keyring) -> Iterator[Bundle | Refusal]:
     """Read bundles in several processes, in the order of the files."""
-    read = partial(read_bundle, keyring=keyring)
-    workers = min(len(files), os.cpu_count() or 1)
-    if workers == 1 or len(files) < CHUNK:
-        yield from map(read, files)
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(read, files, chunksize=CHUNK)
+    for answer in examine(partial(read_bundle, keyring=keyring), files, min(len(files), os.cpu_count() or 1)):
+        yield Refusal(answer.path, (answer.reason,)) if isinstance(answer, Refused) else answer
 
 
 def _write(folder: Path, bundles: Sequence[Bundle]) -> int:

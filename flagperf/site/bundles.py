@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ from flagperf.bundle.check import check_bundle
 from flagperf.bundle.contents import ENVELOPE, STATEMENT
 from flagperf.bundle.keyring import Keyring, Signed, signed_by
 from flagperf.contract.digest import sha256_of
-from flagperf.errors import ConfigError, FlagperfError
+from flagperf.errors import ConfigError
 from flagperf.run import command_file
 from flagperf.site.entries import Entry, entry_of
 from flagperf.verify import check, objections
@@ -57,21 +56,20 @@ class Refusal:
     reasons: tuple[str, ...]
 
 
-def read_bundle(path: Path, keyring: Keyring) -> Bundle | Refusal:
-    """Verify a bundle, and read its jobs. Whatever the file holds, no exception is raised."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="flagperf-site-") as folder:
-            return _read(path, unpack(path, Path(folder)), keyring)
-    except (FlagperfError, ValueError, OSError) as error:
-        return Refusal(path, (str(error),))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError) as error:
-        return Refusal(path, (f"flagperf does not write files like these: {type(error).__name__} {error}",))
+def read_bundle(path: Path, folder: Path, keyring: Keyring) -> Bundle | Refusal:
+    """Verify a bundle, and read its jobs. A file that flagperf does not write may raise any exception.
 
-
-def _read(path: Path, run: Path, keyring: Keyring) -> Bundle | Refusal:
+    Args:
+        folder: an empty one, for its files.
+    """
+    run = unpack(path, folder)
     bundle, rows = check_bundle(run, None), check(run)
     if wrong := (*bundle.wrong, *objections(rows)):
         return Refusal(path, wrong)
+    try:
+        signed, approval = _signature(run, keyring), approved_by(path, keyring)
+    except ValueError as error:
+        return Refusal(path, (str(error),))
     digest, count = sha256_of(path), Counter(row.answer for row in rows)
     bundle_id = digest[:ID]
     return Bundle(
@@ -81,8 +79,8 @@ def _read(path: Path, run: Path, keyring: Keyring) -> Bundle | Refusal:
         sha256=digest,
         run=run.name,
         command=_command(run),
-        signature=_signature(run, keyring),
-        approval=approved_by(path, keyring),
+        signature=signed,
+        approval=approval,
         agreeing=count["agrees"],
         unknown=count["not recomputed"],
         hidden=bundle.hidden,

@@ -20,6 +20,30 @@ MARKS = 8  # number of marks that are searched in one line
 NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}  # JSON has no numbers for these
 
 
+DEEPEST = 100  # levels of a file; later code follows them by recursion
+LARGEST = 10**25  # whole numbers are smaller
+_Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Fast):  # type: ignore[misc]
+    """Refuses YAML that is too deep, or repeats a part by its name: a few lines can stand for any size."""
+
+    def get_single_node(self) -> Any:
+        top = super().get_single_node()
+        seen: set[int] = set()
+        nodes = [(top, DEEPEST)] if top is not None else []
+        while nodes:
+            node, levels = nodes.pop()
+            is_too_large = node.tag.endswith(":int") and len(node.value) > len(str(LARGEST))
+            if id(node) in seen or not levels or is_too_large:
+                raise yaml.YAMLError("flagperf does not write YAML like this")
+            seen.add(id(node))
+            if isinstance(node.value, list):
+                parts = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]
+                nodes += [(part, levels - 1) for part in parts]
+        return top
+
+
 @dataclass(frozen=True)
 class Event:
     """One PerfLog line."""
@@ -125,7 +149,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; None where the file is missing or cannot be read."""
     try:
-        return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(path.read_bytes(), _Loader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
 
@@ -157,10 +181,17 @@ def _event(text: bytes) -> Event | None:
         return None
 
 
-def _with_numbers(value: Any) -> Any:
-    """Replace the names "nan", "inf" and "-inf" by numbers. JSON has no numbers for them."""
+def _with_numbers(value: Any, levels: int = DEEPEST) -> Any:
+    """Replace the names "nan", "inf" and "-inf" by numbers. JSON has no numbers for them.
+
+    Raises ValueError for content that is deeper, or has larger numbers, than all that flagperf writes.
+    """
+    if not levels:
+        raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {key: _with_numbers(item) for key, item in value.items()}
+        return {key: _with_numbers(item, levels - 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_numbers(item) for item in value]
+        return [_with_numbers(item, levels - 1) for item in value]
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        raise ValueError("a number that is too large")
     return NUMBERS.get(value, value) if isinstance(value, str) else value

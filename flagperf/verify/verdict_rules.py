@@ -103,7 +103,7 @@ def _complete(round_: Round) -> Findings:
     world = int(round_.config["nnodes"]) * int(round_.config["nproc"])
     if round_.stated.get("status") in ("failed", "interrupted", "not started"):
         return
-    if {rank.number for rank in round_.ranks} != set(range(world)):
+    if len(round_.ranks) != world or {rank.number for rank in round_.ranks} != set(range(world)):
         yield "INVALID", f"logs of {len(round_.ranks)} of {world} ranks"
     for rank in round_.ranks:
         if (count := len(rank.all("FINISHED"))) != 1:

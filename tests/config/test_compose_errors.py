@@ -410,6 +410,22 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             "not valid YAML: found duplicate key lr",
             where=f"{{bench}}/{TUNING}.yaml:3",
         ),
+        *(
+            of_tuning(name, f"seed: 1\nlr: {value}\n", f"not valid YAML: {problem}", where=f"{{bench}}/{TUNING}.yaml:3")
+            for name, value, problem in (
+                ("nested deeply", "[" * 500 + "]" * 500, "nested more than 100 levels deep"),
+                ("nested beyond any stack", "{a: " * 9000, "exceeded maximum nesting depth"),
+                ("a part that contains itself", "&a [*a]", "nested more than 100 levels deep"),
+                ("a number of many digits", "9" * 5000, "a number of more than 25 characters"),
+            )
+        ),
+        of_tuning(
+            "parts of parts of parts",
+            "a: &a [1, 1]\n"
+            + "".join(f"b{n}: &{chr(98 + n)} [{', '.join(8 * ['*' + chr(97 + n)])}]\n" for n in range(20)),
+            "not valid YAML: more than 1000000 values",
+            where=f"{{bench}}/{TUNING}.yaml:2",
+        ),
         of_file(
             "experiment: unknown case",
             {"experiment/a": GLOBAL + "defaults:\n  - override /model: resnet51\n"},

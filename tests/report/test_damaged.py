@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flagperf import report
+from flagperf.cli.main import run_command
 from flagperf.errors import ConfigError
 from flagperf.hosts.monitors.node import BusyFraction, largest_watts, used_fraction
 from flagperf.report.markdown import markdown
@@ -92,6 +93,17 @@ def shown(folder: Path) -> None:
     found = report.read_run(folder)
     Terminal(file=io.StringIO()).print(report.terminal_table(found))
     assert {path.name for path in report.write(folder, found)} == {"report.md", "report.html"}
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html"])
+def test_a_folder_in_the_place_of_a_report(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path)
+    (tmp_path / name).mkdir()
+    assert run_command(["report", str(tmp_path)]) == 3
+    assert capsys.readouterr().err == (
+        f"flagperf: a file cannot be read or written\n  where:   {tmp_path}/{name}\n  given:   Is a directory\n"
+    )
+    assert {path.name for path in tmp_path.glob(".*")} == set()
 
 
 def test_a_damaged_job_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

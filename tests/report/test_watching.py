@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,52 @@ def test_a_run_that_goes_on(run: Path, capsys: pytest.CaptureFixture[str]) -> No
         "",
         *(f"said {number}" for number in range(2, 6)),
     ]
+
+
+def as_folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def with_config(text: str) -> Callable[[Path], object]:
+    return lambda run: (run / JOB / "config.yaml").write_text(text)
+
+
+def with_log(name: str, change: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda run: change(run / JOB / "round2/node0_noderank0" / name)
+
+
+def event(name: str, **value: object) -> Callable[[Path], object]:
+    """A log whose last event is this one."""
+    metadata = {"file": "", "lineno": 1, "time_ms": 1, "rank": 0}
+    line = "[PerfLog] " + json.dumps({"event": name, "value": value, "metadata": metadata})
+    return lambda path: path.write_text(f"{path.read_text()}{line}\n")
+
+
+ODD: dict[str, tuple[Callable[[Path], object], str]] = {  # a change of the run, and a line that stays or is added
+    "the run's log is a folder": (
+        lambda run: as_folder(run / "flagperf_run.log"),
+        "  {run}/flagperf_run.log cannot be read: not a regular file",
+    ),
+    "the run's log is no text": (lambda run: (run / "flagperf_run.log").write_bytes(b"\xff\n\x1b]0;x\x07\n"), "�"),
+    "a rank's log is a folder": (with_log("rank1.out.log", as_folder), "  rank 2: FINISHED"),
+    "a folder beside the rounds": (lambda run: (run / JOB / "round_of_mine").mkdir(), "  rank 1: still loading"),
+    "a round without a number": (lambda run: (run / JOB / "round").mkdir(), "  rank 1: still loading"),
+    "a configuration that contains itself": (with_config("a: &a [*a]"), "  rank 1: still loading"),
+    "a deep configuration": (with_config("[" * 5000), "  rank 1: still loading"),
+    "a target that is text": (with_config("target: acc1\nnproc: many\n"), "  rank 1: still loading"),
+    "a step without fields": (with_log("rank0.out.log", event("STEP_END", step=7)), "  rank 1: still loading"),
+    "an evaluation of text": (with_log("rank0.out.log", event("EVALUATE", acc1="good")), "  rank 1: still loading"),
+    "a summary that is a folder": (lambda run: (run / JOB / "summary.json").mkdir(), "said 5"),
+}
+
+
+@pytest.mark.parametrize(("change", "line"), ODD.values(), ids=ODD.keys())
+def test_an_odd_file_costs_only_its_lines(
+    change: Callable[[Path], object], line: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(run)
+    assert line.format(run=run) in watched(run, capsys)
 
 
 def test_a_run_that_has_ended(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf._utils import get_yaml_loader
+
+from flagperf.contract.regular import bounded
 
 
 def read_yaml(path: Path) -> Any:
@@ -24,10 +27,28 @@ def read_yaml(path: Path) -> Any:
 def _parsed(path: Path, _mtime_ns: int, _size: int) -> Any:
     text = path.read_text(encoding="utf-8")
     try:
-        return yaml.load(text, _fast_loader())  # a subclass of a safe loader
-    except yaml.YAMLError:
-        with path.open(encoding="utf-8") as file:  # for the file name and PyYAML's words in the error
-            return yaml.load(file, get_yaml_loader())
+        return yaml.load(_named(text, path), bounded(_fast_loader(), True))  # a subclass of a safe loader
+    except yaml.constructor.ConstructorError:
+        raise
+    except (yaml.YAMLError, RecursionError) as error:
+        return _parsed_slowly(text, path, error)
+
+
+def _parsed_slowly(text: str, path: Path, first: Exception) -> Any:
+    """As `_parsed`, for PyYAML's words in the error. `first`: the error of libyaml."""
+    try:
+        return yaml.load(_named(text, path), bounded(get_yaml_loader(), True))
+    except RecursionError:
+        if isinstance(first, yaml.MarkedYAMLError):
+            raise first from None
+        raise yaml.YAMLError(f"{path} is nested too deeply") from None
+
+
+def _named(text: str, path: Path) -> io.StringIO:
+    """The text as a stream with the name of the file, for errors."""
+    stream = io.StringIO(text)
+    stream.name = str(path)
+    return stream
 
 
 @cache

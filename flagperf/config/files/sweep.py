@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 # A value that needs quotes in Hydra's grammar, such as /data/图片, but has only one meaning.
+SHOWN = 60  # characters of an override that is too long
 PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
 OWN = "your own is a file of that name in {0}/ of a folder, given by --config-dir DIR"
@@ -107,6 +108,8 @@ def _parse(text: str) -> Override:
     advice = "docs/configuration.md explains overrides; text with commas or brackets needs quotes: key=\"'a,b'\""
     try:
         override = _parser().parse_override(text)
+    except RecursionError:
+        raise ConfigError("this override is nested too deeply", given=f"{text[:SHOWN]} …") from None
     except HydraException:
         if plain := PLAIN.fullmatch(text):
             return _parse(f"{plain[1]}='{plain[2]}'")

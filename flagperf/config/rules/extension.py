@@ -19,6 +19,7 @@ from flagperf.config.schema.platform import Extension, Framework, Vendor
 from flagperf.contract.build import Where
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.identity import Division
+from flagperf.contract.regular import read_yaml
 from flagperf.contract.sent_code import files
 from flagperf.errors import ConfigError
 
@@ -171,7 +172,7 @@ def find_proof(
 ) -> tuple[dict[str, Any] | None, str]:
     """The valid proof for the current files, and ""; or None, and the reason."""
     try:
-        proof = yaml.safe_load(proof_path(extension, config).read_text(encoding="utf-8"))
+        proof = read_yaml(proof_path(extension, config))
     except FileNotFoundError:
         return None, NO_PROOF
     except (OSError, ValueError, yaml.YAMLError) as error:

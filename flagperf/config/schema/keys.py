@@ -17,6 +17,7 @@ from flagperf.contract.settings import Settings
 
 # Larger values are typing errors, whose plan would fill the memory.
 MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000
+MOST_RANKS = 1 << 20
 
 # What a case is about: the groups of `flagperf list cases`.
 FIELDS = ("vision", "language", "speech", "recommendation", "generation")

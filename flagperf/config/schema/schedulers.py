@@ -38,11 +38,13 @@ class Slurm:
     job: Count | None = None  # ID of an existing allocation; None: SLURM_JOB_ID, else a new allocation
 
 
-def source_name(section: Mapping[str, Any]) -> str:
+def source_name(section: Any) -> str:
     """Name of the scheduler in a cluster's section; `nodes`: the section lists hosts.
 
     A section with a scheduler may list the scheduler's nodes, too.
     """
-    if section.get("scheduler"):
-        return str(section["scheduler"]["name"])
+    if not isinstance(section, Mapping):  # of a folder of others
+        return LISTED
+    if isinstance(named := section.get("scheduler"), Mapping) and "name" in named:
+        return str(named["name"])
     return next((name for name in SOURCES[1:] if section.get(name) is not None), LISTED)

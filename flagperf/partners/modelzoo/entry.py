@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from flagperf.contract.regular import parse_yaml
 from flagperf.partners.modelzoo import guide
 from flagperf.partners.modelzoo.arguments import spelled
 from flagperf.partners.modelzoo.fault import Fault
@@ -37,8 +38,8 @@ def read_entry(folder: Path) -> tuple[Entry | None, list[Fault]]:
             Fault(guide.ENTRY, "no such file", f"an entry {LOCATION}", "write it: the short run is made from it")
         ]
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
-    except yaml.YAMLError as error:
+        content = parse_yaml(path.read_text(encoding="utf-8", errors="replace"), aliases=True)
+    except (ValueError, yaml.YAMLError) as error:
         return None, [Fault(guide.ENTRY, f"no YAML: {str(error).splitlines()[0]}", "a list of entries", "mend it")]
     entries = [item for item in content if isinstance(item, dict)] if isinstance(content, list) else []
     own_entries = entries if path.parent == folder else [item for item in entries if _is_of(item, folder)]

@@ -17,13 +17,14 @@ import zlib
 from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from flagperf.config.files.search_path import CONF, find
+from flagperf.config.schema.keys import KEYS
 from flagperf.config.schema.platform import Failures
 from flagperf.contract.build import build
 from flagperf.contract.outcome import Failure, Outcome
-from flagperf.contract.regular import read_yaml
+from flagperf.contract.regular import read_mapping, read_yaml
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.findings import Row, failed_row
 from flagperf.plan.values import CONFIG
@@ -194,7 +195,9 @@ def _text(path: Path) -> str:
 
 
 def _nproc(location: LogLocation) -> int:
-    return int(read_yaml(location.folder.parent / CONFIG)["nproc"])
+    nproc: Any = read_mapping(file := location.folder.parent / CONFIG).get("nproc")
+    KEYS["nproc"].check("nproc", nproc, lambda _: str(file))
+    return int(nproc)
 
 
 def _failures(framework: str) -> Failures:
