@@ -57,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1, **({} if real_hosts else {"only_rerun": CRASHED})))
 
 
+def pytest_collection_finish() -> None:
+    """Where a test file forks ranks: fork the process that they come from, before the first test computes."""
+    if toy := sys.modules.get("toy"):
+        toy.start_fork_server()
+
+
 def time_limit(item: pytest.Item) -> float:
     """Seconds of a test's own limit; 0 where it has that of all tests."""
     marker = item.get_closest_marker("timeout")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from toy import fork_ranks
+from toy import fork_here
 
 from flagperf.contract.perflog import PerfLog
 from flagperf.trainer.loop.train import train
@@ -45,7 +45,7 @@ def main() -> None:
     """Fork the ranks of each training from this process, which imports the framework once."""
     for folder, config in yaml.safe_load(Path(sys.argv[1]).read_text(encoding="utf-8")).items():
         import_components(config)
-        fork_ranks(partial(as_rank, config), Path(folder), ranks=config["nproc"])
+        fork_here(partial(as_rank, config), Path(folder), ranks=config["nproc"])
 
 
 if __name__ == "__main__":

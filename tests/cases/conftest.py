@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recording import record
+from toy import prepare_ranks
 
 from flagperf.config.compose import compose
 from flagperf.trainer.data.sample_data import ensure_sample_data
@@ -28,7 +30,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(shared: Path) -> Callable[[str], Config]:
     """The configuration of a case's tiny size, whose data_dir holds its sample data.
 
-    What the case is made of is imported here once, so that ranks forked from this process need not import anything.
+    What the case is made of is imported once, so that ranks need not import anything.
     """
     configs: dict[str, Config] = {}
 
@@ -36,7 +38,7 @@ def tiny(shared: Path) -> Callable[[str], Config]:
         if case not in configs:
             configs[case] = dict(compose([f"model={case}", "size=tiny", f"sample_dir={shared / 'sample'}"]).config)
             ensure_sample_data(configs[case])
-            import_components(configs[case])
+            prepare_ranks(partial(import_components, configs[case]))
         return configs[case]
 
     return configured

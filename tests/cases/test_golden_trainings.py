@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shipped import FAMILIES
+from toy import fork_ranks, prepare_ranks
 
 from cases.golden_trainings import REFERENCE, forked, prepare
 from flagperf.compare.golden import golden_file
@@ -29,10 +32,15 @@ def test_a_case_is_inside_the_bands_of_its_curves(shared: Path, case: str) -> No
 
 
 def trained(golden: Golden, sample_dir: Path) -> Check:
-    """A training in fp32 in a fork of this process, which imports what the cases need."""
+    """A training in fp32."""
     config = compose([f"model={golden.case}", *golden.overrides, f"sample_dir={sample_dir}"]).config
-    prepare(config)
-    return Check(golden, "fp32", forked(config, REFERENCE, Curve.of))
+    prepare_ranks(partial(prepare, config))
+    (curve,) = fork_ranks(partial(curve_of, config), sample_dir / "ranks", ranks=1)
+    return Check(golden, "fp32", curve)
+
+
+def curve_of(config: Mapping[str, Any], _: Path) -> Curve:
+    return forked(config, REFERENCE, Curve.of)
 
 
 def fail() -> None:

@@ -92,8 +92,8 @@ FAULTS: dict[str, tuple[Callable[[Compute], Compute] | None, str, str, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_first_wrong_module(tmp_path: Path, name: str) -> None:
-    wrong, compared, module, operator = FAULTS[name]
-    (answer,) = fork_ranks(partial(located, wrong), tmp_path, ranks=1)
+    _, compared, module, operator = FAULTS[name]
+    (answer,) = fork_ranks(partial(located, name), tmp_path, ranks=1)
     assert (answer["compared"], answer.get("module", ""), answer["operator"].get("operator", "")) == (
         compared,
         module,
@@ -101,8 +101,9 @@ def test_the_first_wrong_module(tmp_path: Path, name: str) -> None:
     )
 
 
-def located(wrong: Callable[[Compute], Compute] | None, _: Path) -> dict[str, Any]:
+def located(name: str, _: Path) -> dict[str, Any]:
     """What the search finds on a chip with a fault."""
+    wrong = FAULTS[name][0]
     sys.path.insert(0, f"{DATA}/acme_chip/code")
     from torch_acme import tensor
 

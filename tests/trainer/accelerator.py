@@ -175,7 +175,7 @@ def train(configuration: dict[str, Any], folder: Path) -> None:
     ranks = configuration.pop("ranks", 1)
     (folder / "rank0").mkdir(parents=True)
     if ranks > 1:
-        toy.fork_ranks(partial(_train_rank, configuration), folder, ranks)
+        toy.fork_here(partial(_train_rank, configuration), folder, ranks)
     else:
         toy.train(configuration, folder / "rank0", waits_refused() if configuration.pop("never_waits", 0) else None)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import multiprocessing
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -176,10 +179,26 @@ def torchrun(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> 
 
 
 def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) -> list[Any]:
-    """Call a function in two processes that are ranks of one job, as torchrun would make them; what each returned.
+    """Call a function in processes that are ranks of one job, as torchrun would make them; what each returned.
 
-    Forked from this process, they need not import torch and the trainer again, which takes seconds. A training that is
-    compiled also needs a process of its own: the compiler's threads stay, and a fork with them may wait for ever.
+    They are forks of the fork server, so they need not import torch and the trainer again, which takes seconds.
+    """
+    answers: list[Any] = _asked((function, folder, ranks))
+    return answers
+
+
+def prepare_ranks(function: Callable[[], Any]) -> None:
+    """Call a function in the fork server: what it imports, the ranks of later calls need not. It may not compute."""
+    _asked((function, None, 0))
+
+
+def fork_here(
+    function: Callable[[Path], Any], folder: Path, ranks: int = 2, caller: Connection | None = None
+) -> list[Any]:
+    """`fork_ranks` from this process, in which autograd never ran: its threads, and a compiler's, are not forked.
+
+    Args:
+        caller: who waits for the answer; the ranks end with it.
     """
     import torch._dynamo  # the first optimizer imports it
 
@@ -201,9 +220,10 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
         own = folder / f"rank{rank}"
         own.mkdir(parents=True, exist_ok=True)
         try:
-            answers.send((function(own), None))
+            answer = pickle.dumps((function(own), None))
         except BaseException:
-            answers.send((None, traceback.format_exc()))
+            answer = pickle.dumps((None, traceback.format_exc()))
+        answers.send_bytes(answer)
         os._exit(0)
 
     processes: dict[Connection, ForkProcess] = {}
@@ -213,7 +233,7 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
         processes[reader].start()
         writer.close()  # so that the end of the rank ends the pipe
     try:
-        given = _answers(processes)
+        given = _answers(processes, caller)
     finally:
         for process in processes.values():
             process.kill()  # it has answered, or the test took too long
@@ -223,16 +243,98 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
     return [answer for answer, _ in given]
 
 
-def _answers(processes: Mapping[Connection, ForkProcess]) -> list[tuple[Any, str | None]]:
+def _answers(processes: Mapping[Connection, ForkProcess], caller: Connection | None) -> list[tuple[Any, str | None]]:
     """Answer and error of each rank, in the order of the ranks. A rank that dies fails the test at once."""
     given: dict[Connection, tuple[Any, str | None]] = {}
     while len(given) < len(processes):
-        for reader in wait([reader for reader in processes if reader not in given]):
+        waiting = [reader for reader in processes if reader not in given]
+        for reader in wait([*waiting, *([caller] if caller else [])]):
             assert isinstance(reader, Connection)
+            if reader is caller:
+                caller.recv_bytes()  # empty: see `_asked`
+                raise AssertionError("nobody waits for the answer any more")
             try:
-                given[reader] = reader.recv()
+                given[reader] = pickle.loads(reader.recv_bytes())
             except EOFError:
                 processes[reader].join()
                 rank = list(processes).index(reader)
                 raise AssertionError(f"rank {rank} ended with {processes[reader].exitcode} and no answer") from None
     return [given[reader] for reader in processes]
+
+
+# ---------------------------------------------------------------- the fork server
+
+_server: Connection | None = None
+
+
+def start_fork_server() -> None:
+    """Fork the process that ranks are forked from: before this process computes, and after it imported the tests."""
+    global _server
+    if _server is None:
+        _server, other = multiprocessing.Pipe()
+        if os.fork() == 0:
+            _server.close()
+            gc.freeze()  # or it would copy all objects of this process
+            try:
+                _serve(other)
+            finally:
+                os._exit(0)
+        other.close()
+
+
+def _serve(caller: Connection) -> None:
+    """Answer requests until the caller ends."""
+    while True:
+        try:
+            request = caller.recv_bytes()
+        except EOFError:
+            return
+        if not request:  # see `_asked`; the answer was faster
+            continue
+        answer: tuple[Any, str | None]
+        try:
+            called, state = pickle.loads(request)
+            _take_over(*state)
+            function, folder, ranks = pickle.loads(called)
+            answer = (function() if folder is None else fork_here(function, folder, ranks, caller)), None
+        except EOFError:
+            return
+        except AssertionError as error:
+            answer = None, str(error)
+        except Exception:
+            answer = None, traceback.format_exc()
+        caller.send_bytes(pickle.dumps(answer))
+
+
+def _asked(request: tuple[Callable[..., Any], Path | None, int]) -> Any:
+    """What the server answers. Its ranks have the variables, the folder and the filters of warnings of this test."""
+    import cloudpickle  # also functions inside of functions; older stacks have none
+
+    start_fork_server()
+    assert _server is not None
+    state = (dict(os.environ), str(Path.cwd()), list(sys.path), list(warnings.filters))
+    _server.send_bytes(pickle.dumps((cloudpickle.dumps(request), state)))
+    try:
+        answered = _server.recv_bytes()
+    except (
+        BaseException
+    ):  # such as a test's limit of time: the ranks end, and nobody takes their answer for a later one
+        with suppress(OSError, EOFError):
+            _server.send_bytes(b"")
+            _server.recv_bytes()
+        raise
+    answer, error = pickle.loads(answered)
+    assert not error, error
+    return answer
+
+
+def _take_over(environment: dict[str, str], folder: str, path: list[str], filters: list[Any]) -> None:
+    """Let this process have the surroundings of the test."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:] = path
+    warnings.resetwarnings()
+    for action, message, category, module, line in reversed(filters):
+        texts = (getattr(pattern, "pattern", pattern) or "" for pattern in (message, module))
+        warnings.filterwarnings(action, next(texts), category, next(texts), line)

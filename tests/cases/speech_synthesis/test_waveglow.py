@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ Config = dict[str, Any]
 CLIPS = 5
 
 
-@pytest.fixture
-def network() -> WaveGlow:
-    """Small, away from its beginning, where the flows change nothing, in double precision."""
+def small() -> WaveGlow:
+    """A small network, away from its beginning, where the flows change nothing, in double precision."""
     torch.manual_seed(1)
     network = WaveGlow(
         n_mels=5,
@@ -45,6 +45,11 @@ def network() -> WaveGlow:
         for parameter in network.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     return network
+
+
+@pytest.fixture
+def network() -> WaveGlow:
+    return small()
 
 
 def clips(count: int, samples: int = 64) -> tuple[Tensor, Tensor]:
@@ -123,15 +128,16 @@ def test_convolutions() -> None:
     assert torch.allclose(stack(audio, condition), stack.end(first[:, 4:] + second))
 
 
+def val_loss(task: Any, _: Path) -> float:
+    distributed.init_process_group("gloo")
+    mel, audio = clips(CLIPS)
+    batches = ((mel[share], audio[share]) for _, share in eval_batches(CLIPS, batch_size=2, world=World.of()))
+    with torch.no_grad():
+        return task.evaluate(small(), batches, torch.device("cpu"))["val_loss"]  # type: ignore[no-any-return]
+
+
 def test_validation_loss(network: WaveGlow, tiny: Callable[[str], Config], tmp_path: Path) -> None:
     """On two ranks with uneven shares it is the loss of all clips in one batch."""
-    task, (mel, audio) = component(tiny("waveglow"), "task"), clips(CLIPS)
-
-    def evaluate(_: Path) -> float:
-        distributed.init_process_group("gloo")
-        batches = ((mel[share], audio[share]) for _, share in eval_batches(CLIPS, batch_size=2, world=World.of()))
-        with torch.no_grad():
-            return task.evaluate(network, batches, torch.device("cpu"))["val_loss"]  # type: ignore[no-any-return]
-
-    first, second = fork_ranks(evaluate, tmp_path)
-    assert first == second == pytest.approx(task.loss(network, (mel, audio)).item(), rel=1e-5)
+    task, batch = component(tiny("waveglow"), "task"), clips(CLIPS)
+    first, second = fork_ranks(partial(val_loss, task), tmp_path)
+    assert first == second == pytest.approx(task.loss(network, batch).item(), rel=1e-5)

@@ -121,25 +121,29 @@ def save_for_ever(folder: Path, first: int, saved: Any) -> None:
         saved.value = step
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+def killed_at_random_moments(folder: Path) -> None:
     """The newest checkpoint is always whole and has its hash, and no checkpoint is lost whose writing has ended."""
     fork, moments = multiprocessing.get_context("fork"), random.Random(11)
     saved = fork.Value("q", 0)
     for _ in range(15):
         before = saved.value
-        writer = fork.Process(target=save_for_ever, args=(tmp_path, before + 1, saved))
+        writer = fork.Process(target=save_for_ever, args=(folder, before + 1, saved))
         writer.start()
         while saved.value == before and writer.is_alive():
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.06))  # any moment will do
         writer.kill()
         writer.join()
-        found = checkpoints.newest_intact(tmp_path, ALONE)
+        found = checkpoints.newest_intact(folder, ALONE)
         step = int(found.path.stem.removeprefix("step"))
         assert (found.notes, step >= saved.value > before) == ((), True)
         assert torch.load(found.path)["weights"].unique().tolist() == [step]
-    save(tmp_path, saved.value + 10, {})
-    assert not list(tmp_path.glob("*.partial"))
+    save(folder, saved.value + 10, {})
+    assert not list(folder.glob("*.partial"))
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    toy.fork_ranks(killed_at_random_moments, tmp_path, ranks=1)
 
 
 def test_a_damaged_folder_is_replaced(tmp_path: Path) -> None:

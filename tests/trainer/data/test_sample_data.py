@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import toy
 
 from flagperf.contract.sample_data import MARKER, is_sample_data, sample_name
 from flagperf.errors import ConfigError
@@ -32,16 +33,14 @@ def config(parent: Path, name: str = "", **arguments: Any) -> dict[str, Any]:
     return {"case": "toy", "data_dir": str(parent / (name or sample_name("toy", sample))), "data": {"sample": sample}}
 
 
+def built(training: dict[str, Any], _: Path) -> None:
+    ensure_sample_data(training)
+
+
 def test_many_ranks_build_once(tmp_path: Path) -> None:
     training = config(tmp_path / "deep")
     folder = Path(training["data_dir"])
-    fork = multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=ensure_sample_data, args=(training,)) for _ in range(4)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
-    assert [rank.exitcode for rank in ranks] == [0] * 4
+    toy.fork_ranks(partial(built, training), tmp_path, ranks=4)
     assert (folder / "a").read_text() == "whole"
     assert (folder.parent / "calls").read_text() == "x"
     assert is_sample_data(str(folder))

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,18 @@ TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+def forks_after_the_group(run: dict[str, Any], folder: Path) -> list[bool]:
+    """For each fork of a training: whether the process group existed."""
+    forks: list[bool] = []
+    os.register_at_fork(before=lambda: forks.append(distributed.is_initialized()))
+    toy.train(run, folder)
+    return forks
+
+
 @pytest.mark.parametrize(("settings", "processes"), TRAININGS.values(), ids=TRAININGS.keys())
 def test_all_forks_come_before_the_process_group(settings: dict[str, Any], processes: int, tmp_path: Path) -> None:
-    def rank(folder: Path) -> list[bool]:
-        forks: list[bool] = []
-        os.register_at_fork(before=lambda: forks.append(distributed.is_initialized()))
-        toy.train(toy.config(**settings, num_workers=2, nproc=2), folder)
-        return forks
-
-    assert toy.fork_ranks(rank, tmp_path) == [[False] * processes] * 2
+    run = toy.config(**settings, num_workers=2, nproc=2)
+    assert toy.fork_ranks(partial(forks_after_the_group, run), tmp_path) == [[False] * processes] * 2
 
 
 @pytest.mark.slow
@@ -41,11 +45,8 @@ def test_all_forks_come_before_the_process_group(settings: dict[str, Any], proce
 def test_stress(tmp_path: Path) -> None:
     """Short jobs of two ranks, whose loaders fill while their collectives run: none hangs, and all agree."""
     run = toy.config(num_workers=4, nproc=2, max_epochs=2, initial_evaluation=True, eval_interval_steps=1)
-
-    def rank(folder: Path) -> list[float]:
-        return toy.losses(toy.train(run, folder))
-
-    found = [losses for _ in range(8) for losses in toy.fork_ranks(rank, tmp_path)]
+    logs = [events for _ in range(8) for events in toy.fork_ranks(partial(toy.train, run), tmp_path)]
+    found = [toy.losses(events) for events in logs]
     assert found == [found[0]] * 16
 
 
