@@ -31,7 +31,7 @@ from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.rules.own_code import own_code, replacing_code
 from flagperf.config.rules.restarts import check_restarts
-from flagperf.config.rules.secrets import keep_secrets, too_short
+from flagperf.config.rules.secrets import keep_secrets, refuse_variables, too_short
 from flagperf.config.rules.settable import CaseRules
 from flagperf.config.schema.framework import local_python
 from flagperf.config.schema.job_overrides import JobOverrides
@@ -72,7 +72,7 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
     typed = _typed(resolved, folders, checked.where)
     check_restarts(resolved, checked.where)
     completed, extension_note = _complete(resolved, typed, checked, "division" in overrides.values, folders)
-    without_secrets = keep_secrets(completed, typed, overrides, checked.where)
+    without_secrets = keep_secrets(completed, typed, overrides, checked.final.leaves, checked.where)
 
     size_note = batch_size.note(checked.final) if checked.auto else None
     chosen_image = image(typed, checked.where, dry_run=completed["dry_run"])
@@ -128,6 +128,7 @@ def _check_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) 
     layers = with_algorithms(layers, overrides, folders, where)
     later = (*overrides.values, *layers.by_tuning, *layers.by_experiment)
     final = layers.final.with_values(overrides.values)
+    refuse_variables(final.leaves, where)
     check_users(final.leaves, where)
     changed = changes_of(final, layers, overrides, folders, where)
 

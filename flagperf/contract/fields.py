@@ -154,7 +154,11 @@ Count = Annotated[int, count()]
 CountFrom0 = Annotated[int, count(0)]
 Port = Annotated[int, count(high=65535)]
 FolderName = Annotated[str, folder_name()]
-Address = Annotated[str, Field(str, form=r"[^\s/\0]+", words="the name or IP address of a host")]
+# OpenSSH refuses the same names: as a word of a command they would be an option, or more than a word for a shell.
+_UNSAFE = r"""\s\0'"`$;&<>|(){}"""
+Address = Annotated[str, Field(str, form=rf"(?!-)[^/\\{_UNSAFE}]+", words="the name or IP address of a host")]
+UserName = Annotated[str, Field(str, form=rf"(?!-)[^{_UNSAFE}]+", words="the name of a user, which begins with no -")]
+Operand = Annotated[str, Field(str, form=r"(?!-)[^\0]+", words="text that begins with no -, as an option does")]
 AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", words="an absolute path, with ~ written out")]
 Variable = Annotated[
     str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from flagperf.errors import ConfigError
 from flagperf.export import tables
 from flagperf.plain import plain
 
+FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # a spreadsheet takes wide signs, too
 SHEETS = {"jobs": tables.jobs, "rounds": tables.rounds, "changes": tables.changes}
 
 
@@ -39,9 +41,14 @@ def _json(record: Mapping[str, Any]) -> bytes:
 def _csv(record: Mapping[str, Any]) -> bytes:
     rows, text = tables.jobs(record), io.StringIO()
     writer = csv.DictWriter(text, tables.columns(rows), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer.writerow({column: _cell(column) for column in writer.fieldnames})
+    writer.writerows({column: _cell(value) for column, value in row.items()} for row in rows)
     return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """A value of a csv file. A spreadsheet would take text that begins as a formula for one."""
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
 
 
 def _xlsx(record: Mapping[str, Any]) -> bytes:

@@ -117,13 +117,20 @@ def _round(plan: Path) -> Round:
         config = read_yaml(plan.with_name(CONFIG))
         config_file = str(plan.with_name(CONFIG))
         hosts = build(Cluster, config["cluster"], "cluster", lambda _: config_file)
-        logs = [(build(Node, node["node"], "node", lambda _: str(plan)), str(node["log_dir"])) for node in nodes]
+        logs = [(build(Node, node["node"], "node", lambda _: str(plan)), _absolute(node["log_dir"])) for node in nodes]
         remote = tuple((node, folder) for node, folder in logs if not node.same_files)
         environment = dict(config["vendor"].get("environment") or {})
         return Round(plan, hosts, remote, environment, float(config["deadlines"]["connect"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"{PLAN} or {CONFIG} of this round cannot be read"
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
+
+
+def _absolute(path: object) -> str:
+    """A path of a host that commands get as a word. Raises ValueError for any other value."""
+    if isinstance(path, str) and path.startswith("/"):
+        return path
+    raise ValueError(f"log_dir is no absolute path: {path}")
 
 
 def locations(run_rounds: Iterable[Round]) -> list[LogLocation]:

@@ -40,6 +40,11 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "flagperf: plan.json or config.yaml of this round cannot be read\n  where:   {f}/case/round1\n"
         "  given:   'nodes'\n",
     ),
+    "a log folder that a command takes for an option": (
+        lambda folder: run_folder(folder, plan=PLAN.replace("/x/run", "-rf/run")),
+        "flagperf: plan.json or config.yaml of this round cannot be read\n  where:   {f}/case/round1\n"
+        "  given:   log_dir is no absolute path: -rf/run/case/round1/n\n",
+    ),
     "a damaged configuration": (
         lambda folder: run_folder(folder, config="[]"),
         "flagperf: plan.json or config.yaml of this round cannot be read\n  where:   {f}/case/round1\n"

@@ -535,6 +535,9 @@ KEY = ("the private key cannot be used: ", "give a key without passphrase, or us
         pytest.param("known_hosts", "$", None, refused("known_hosts", "$", NO_FILE, CORRECT), id="no known_hosts"),
         pytest.param("jump", "a@b:xx", None, not_understood("a@b:xx"), id="jump port no number"),
         pytest.param("jump", "a@b:70000", None, not_understood("a@b:70000"), id="jump port out of range"),
+        pytest.param("jump", "-oProxyCommand=x", None, not_understood("-oProxyCommand=x"), id="jump an option"),
+        pytest.param("jump", "-ox@h", None, not_understood("-ox@h"), id="jump user an option"),
+        pytest.param("jump", "a@$(id)", None, not_understood("a@$(id)"), id="jump a command"),
         pytest.param("jump", "::1", None, not_understood("::1"), id="jump IPv6 without brackets"),
         pytest.param(
             "jump",

@@ -99,6 +99,28 @@ def test_a_text_is_never_a_formula(run: Path) -> None:
     ]
 
 
+NO_FORMULAS = {
+    "=1+1": "'=1+1",
+    "@SUM(A1)": "'@SUM(A1)",
+    "+1": "'+1",
+    "-x": "'-x",
+    "\t=1": "'\t=1",
+    " =1": "' =1",
+    "a=1": "a=1",
+}
+
+
+@pytest.mark.parametrize(("text", "cell"), NO_FORMULAS.items())
+def test_a_text_of_a_csv_file_is_never_a_formula(run: Path, text: str, cell: str) -> None:
+    record = benchmark(run, report.read_run(run))
+    record["jobs"][0] |= {"case": text, "rounds_that_count": -1}
+    record["jobs"][0]["figures"][text] = record["jobs"][0]["figures"]["p_whole"]
+    write(record, run.parent / "run.csv")
+    with (run.parent / "run.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["case"], row["rounds_that_count"], cell in row) == (cell, "-1", True)
+
+
 # ---------------------------------------------------------------- benchmark.json
 
 

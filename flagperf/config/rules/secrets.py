@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from flagperf.config.files.search_path import CONF
 from flagperf.config.parts.platform import OWN_VARIABLES
 from flagperf.config.rules.own_code import DECIDES
 from flagperf.config.schema.cluster import Cluster, Secret
@@ -15,13 +18,14 @@ from flagperf.config.schema.keys import is_under
 from flagperf.config.schema.platform import Vendor
 from flagperf.config.schema.values import Typed
 from flagperf.contract.build import Where
-from flagperf.contract.leaves import leaves
+from flagperf.contract.leaves import Leaves, leaves
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, SHORTEST, Mask, is_hidden, is_secret, logins, shown
 from flagperf.user import user_path
 
 ENVIRONMENTS = ("vendor.environment", "vendor.deterministic_environment")
 LOGINS = (*ENVIRONMENTS, *(f"cluster.image.{name}" for name in ("index", "http_proxy", "https_proxy", "no_proxy")))
+ENVIRONMENT = re.compile(r"\boc\.env:\s*['\"]?(\w+)")  # a reference to a variable of the environment
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,35 @@ class WithoutSecrets:
     config: dict[str, Any]
 
 
-def keep_secrets(config: dict[str, Any], typed: Typed, overrides: JobOverrides, where: Where) -> WithoutSecrets:
+def refuse_variables(written: Leaves, where: Where) -> None:
+    """Refuse secret variables of the launcher's environment in values that files keep, before a message shows them.
+
+    Args:
+        written: the values as written. A text of a shipped file is no secret, whatever the environment has.
+
+    Raises:
+        ConfigError: a value has the content of such a variable, or refers to it.
+    """
+    secret = _secret_variables()
+    mask = Mask(secret.values())
+    for key, value in written.items():
+        text = _kept(key, value)
+        for name in ENVIRONMENT.findall(text):
+            if name in secret:
+                raise _of_environment(key, name, where)
+        if mask.text(text) != text and not Path(where(key)).is_relative_to(CONF):
+            raise _of_environment(key, _variable_in(text, secret), where)
+
+
+def keep_secrets(
+    config: dict[str, Any], typed: Typed, overrides: JobOverrides, written: Leaves, where: Where
+) -> WithoutSecrets:
     """Take the secrets out of a resolved configuration, and read the secrets of the cluster's file.
 
     A dry run does not read the secrets of the cluster's file.
+
+    Args:
+        written: the values as written.
 
     Raises:
         ConfigError: a secret cannot be read, or is in a place that files keep.
@@ -51,6 +80,7 @@ def keep_secrets(config: dict[str, Any], typed: Typed, overrides: JobOverrides, 
     urls = (settings.index, settings.http_proxy, settings.https_proxy, settings.no_proxy)
     values = [*secrets.values(), *(url for url in urls if url and logins(url))]
     _refuse_kept_secrets(config, overrides, Mask(values), where)
+    _refuse_found_variables(config, written, where)
     return WithoutSecrets(
         secrets=secrets,
         mask=Mask([*values, *_inherited(typed)]),
@@ -138,6 +168,44 @@ def _inherited(typed: Typed) -> list[str]:
     if typed.runtime.kind != "process" or not typed.cluster.passes_environment_on:
         return []
     return [value for name, value in os.environ.items() if _is_secret(name, value)]
+
+
+def _secret_variables() -> dict[str, str]:
+    """The variables of the launcher's environment whose names say that they are secret. The path of a file is none."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if value and is_secret(name) and not os.path.isfile(os.path.expanduser(value))  # noqa: PTH111, PTH113 - any text
+    }
+
+
+def _kept(key: str, value: Any) -> str:
+    """A key and its value, as files keep them: without the secrets that flagperf takes out."""
+    return f"{key}={shown(value, key)}"
+
+
+def _refuse_found_variables(config: Mapping[str, Any], written: Leaves, where: Where) -> None:
+    """Refuse what a reference to the environment is resolved to, such as ${oc.env:${name}}."""
+    secret = _secret_variables()
+    mask = Mask(secret.values())
+    for key, value in leaves(config).items():
+        text = _kept(key, value)
+        if "oc.env" in str(written.get(key)) and mask.text(text) != text:
+            raise _of_environment(key, _variable_in(text, secret), where)
+
+
+def _variable_in(text: str, secret: Mapping[str, str]) -> str:
+    return next(name for name, value in secret.items() if Mask([value]).text(text) != text)
+
+
+def _of_environment(key: str, variable: str, where: Where) -> ConfigError:
+    return ConfigError(
+        "config.yaml, reports and names of folders would keep the value of a secret variable",
+        where=where(key),
+        key=Mask(_secret_variables().values()).text(key),
+        given=f"the value of {variable}",
+        advice=f"name {variable} in cluster.secrets, which gives it to the ranks alone; unset it if it is no secret",
+    )
 
 
 def _refuse_kept_secrets(config: Mapping[str, Any], overrides: JobOverrides, mask: Mask, where: Where) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import ContainerOptions, ImageSettings
 from flagperf.config.schema.schedulers import LISTED, Slurm, source_name
-from flagperf.contract.fields import AbsolutePath, Address, FolderName, Port, Positive, Variable
+from flagperf.contract.fields import AbsolutePath, Address, FolderName, Operand, Port, Positive, UserName, Variable
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Node:
     name: FolderName  # its logs lie in a folder of this name
     address: Address
     port: Port | None = None  # None: that of the ssh configuration, else 22
-    user: str | None = None  # None: that of the ssh configuration, else the launcher's user
+    user: UserName | None = None  # None: that of the ssh configuration, else the launcher's user
     data_dir: AbsolutePath | None = None  # root of the data on this host, where it differs from data_dir
     local: bool = False  # this machine itself: no ssh
     shared: bool = False  # another machine with the launcher's files at the same paths: nothing is sent or collected
@@ -36,7 +36,7 @@ class Ssh:
 
     key: str | None = None  # private key file; None: the agent's and the usual files
     config: str | None = None  # ssh_config file; None: ~/.ssh/config
-    jump: str | None = None  # [user@]host[:port] that all connections go through
+    jump: Operand | None = None  # [user@]host[:port] that all connections go through
     known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
     strict: bool = True  # false: accept any host key, which the log repeats at each run
     keepalive: Positive = 2.0  # seconds between signs of life; after three without answer the connection is lost

@@ -18,6 +18,7 @@ from flagperf.contract.fields import (
     Limit,
     MountTarget,
     NotNegative,
+    Operand,
     Pattern,
     Positive,
     Variable,
@@ -63,9 +64,9 @@ class RuntimeSettings:
     name: str
     kind: Literal["docker", "process"]
     title: str = ""
-    python: str | None = None  # interpreter of the training processes; None: the launcher's own, on hosts python3
+    python: Operand | None = None  # interpreter of the training processes; None: the launcher's own, on hosts python3
     container: ContainerOptions = ContainerOptions()  # kind docker
-    image: str | None = None  # kind process: of a container of the site's own, started in one of the two ways below
+    image: Operand | None = None  # kind process: of a container of the site's own, started in one of the two ways below
     wrapper: tuple[str, ...] = ()  # a command before that of the ranks; the plan fills in {image}, {run} and {data}
     srun: Mapping[str, str] = field(default_factory=dict)  # options of the step in which a node's ranks run
 

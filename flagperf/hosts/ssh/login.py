@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.contract.build import build
 from flagperf.errors import ConfigError
 from flagperf.user import user_path
 
@@ -33,16 +35,18 @@ def route(node: Node, ssh: Ssh) -> tuple[Node, ...]:
 def jump_host(node: Node, jump: str, key: str) -> Node:
     """The jump host of a node; `key`: the setting that names the jump host."""
     match = JUMP.fullmatch(jump)
-    if match is None or not 0 < int(match["port"] or 1) < 65536:
-        raise ConfigError(
-            "the jump host cannot be understood",
-            where=f"host {node.name}",
-            key=key,
-            given=jump,
-            allowed="[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets",
-        )
-    port = int(match["port"]) if match["port"] else None
-    return Node(node.name, match["ipv6"] or match["host"], port, match["user"])
+    if match:
+        found = {"address": match["ipv6"] or match["host"], "user": match["user"]}
+        found["port"] = int(match["port"]) if match["port"] else None
+        with contextlib.suppress(ConfigError):  # the same forms as of a node
+            return build(Node, {"name": node.name, **found}, key, lambda _: "")
+    raise ConfigError(
+        "the jump host cannot be understood",
+        where=f"host {node.name}",
+        key=key,
+        given=jump,
+        allowed="[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets",
+    )
 
 
 def connect_options(

@@ -237,3 +237,53 @@ def test_no_folder_is_named_after_one(tmp_path: Path) -> None:
     )
     harmless = [*OPEN, "+vendor.environment.A=b,c"]
     assert len(compose_jobs(harmless, multirun=True, config_dirs=[tmp_path])) == 2
+
+
+VARIABLES = {"GITHUB_TOKEN": "ghp_0123456789", "A_KEY": "12", "NAMES": "GITHUB_TOKEN"}
+REFERENCE = "${oc.env:GITHUB_TOKEN}"
+KEPT_VARIABLES: dict[
+    str, tuple[str, dict[str, Any], str, str]
+] = {  # override, keys of a cluster, refused key, variable
+    "in a value": (f"+task.token={REFERENCE}", {}, "task.token", "GITHUB_TOKEN"),
+    "in a part of a value": (f"init_checkpoint='/a/{REFERENCE}/b'", {}, "init_checkpoint", "GITHUB_TOKEN"),
+    "in a list": (f"+task.tokens=[1, {REFERENCE}]", {}, "task.tokens", "GITHUB_TOKEN"),
+    "in the name of a folder": (f"run_name={REFERENCE}", {}, "run_name", "GITHUB_TOKEN"),
+    "put in by the shell": ("run_name=ghp_0123456789-1", {}, "run_name", "GITHUB_TOKEN"),
+    "in another variable of the ranks": (
+        f"+vendor.environment.A={REFERENCE}",
+        {},
+        "vendor.environment.A",
+        "GITHUB_TOKEN",
+    ),
+    "in a key": ("+vendor.environment.ghp_0123456789=1", {}, "vendor.environment.***", "GITHUB_TOKEN"),
+    "of a wrong type": (f"nproc={REFERENCE}", {}, "nproc", "GITHUB_TOKEN"),
+    "too short to be found": ("lr=${oc.env:A_KEY}", {}, "lr", "A_KEY"),
+    "in a file": ("seed=1", {"title": REFERENCE}, "cluster.title", "GITHUB_TOKEN"),
+    "by a name of a variable": ("seed=1", {"title": "${oc.env:${oc.env:NAMES}}"}, "cluster.title", "GITHUB_TOKEN"),
+}
+
+
+@pytest.mark.parametrize(("override", "cluster", "key", "name"), KEPT_VARIABLES.values(), ids=KEPT_VARIABLES.keys())
+def test_a_secret_variable_is_kept_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, override: str, cluster: dict[str, Any], key: str, name: str
+) -> None:
+    for variable, value in VARIABLES.items():
+        monkeypatch.setenv(variable, value)
+    assert message([*OPEN, override], bench(tmp_path, {}, **cluster)) == lines(
+        "config.yaml, reports and names of folders would keep the value of a secret variable",
+        where=FILE if cluster else "command line",
+        key=key,
+        given=f"the value of {name}",
+        do=f"name {name} in cluster.secrets, which gives it to the ranks alone; unset it if it is no secret",
+    )
+
+
+def test_what_is_no_secret_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a key, the text of a shipped file, and what flagperf takes out."""
+    (tmp_path / "id").write_text("key")
+    for name, value in {**VARIABLES, "SSH_KEY": str(tmp_path / "id"), "DB_PASSWORD": "resnet"}.items():
+        monkeypatch.setenv(name, value)
+    words = (f"+vendor.environment.HF_TOKEN={REFERENCE}", "cluster.ssh.key=${oc.env:SSH_KEY}")
+    job = compose([*OPEN, *words, "dry_run=true"], [bench(tmp_path, {}, image={"index": f"https://me:{REFERENCE}@h"})])
+    assert job.secrets == {"HF_TOKEN": "ghp_0123456789"}
+    assert "ghp_0123456789" not in json.dumps(job.config)

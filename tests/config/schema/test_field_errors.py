@@ -47,6 +47,8 @@ OVERRIDES = [
 
 FOLDER = "the name of a folder: not empty, without /, not . or .."
 HOST = "the name or IP address of a host"
+USER = "the name of a user, which begins with no -"
+OPERAND = "text that begins with no -, as an option does"
 PATH = "an absolute path, with ~ written out"
 VARIABLE = "the name of a variable: letters, digits and _, no digit first"
 SIZE = "a number with b, k, m, g or t, such as 512m, or null"
@@ -113,7 +115,20 @@ def variable(name: str, values: str = "environment") -> Any:
         *(node("name", name, FOLDER, name=name) for name in ("../../../etc/x", "/abs", "a/b", ".", "..")),
         node("name", r"a\x00b", FOLDER, name="a\0b"),
         node("name", '""', FOLDER, name=""),
-        *(node("address", address, HOST, address=address) for address in ("../x", "a b")),
+        *(
+            node("address", address, HOST, address=address)
+            for address in ("../x", "a b", "-oProxyCommand=x", "$(id)", "a;b")
+        ),
+        *(node("user", user, f"{USER}, or null", user=user) for user in ("-oProxyCommand=x", "a b", "`id`")),
+        wrong(
+            "a jump host that ssh takes for an option",
+            "cluster",
+            {"ssh": {"jump": "-oProxyCommand=x"}},
+            "wrong form of value",
+            "cluster.ssh.jump",
+            given="-oProxyCommand=x",
+            allowed=f"{OPERAND}, or null",
+        ),
         node("address", '""', HOST, address="", name="a"),
         node("data_dir", "data", f"{PATH}, or null", data_dir="data"),
         node("data_dir", "~/data", f"{PATH}, or null", data_dir="~/data"),
@@ -379,7 +394,7 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
                 where="command line",
                 key="runtime.python",
                 given="5",
-                allowed="text, or null",
+                allowed=f"{OPERAND}, or null",
                 do="as text it is written runtime.python=\"'5'\"",
             ),
             id="python",
