@@ -218,8 +218,7 @@ _STEP: Mapping[str, Callable[[object], bool]] = {
 # Event → fields that it always has. Readers rely on them.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "CHECKSUMS"), ("step",)),
-    "EPOCH_BEGIN": ("epoch",),
-    "EPOCH_END": ("epoch", "step"),
+    **dict.fromkeys(("EPOCH_BEGIN", "EPOCH_END"), ("epoch",)),  # older versions logged no step at the end
     "WAITING": ("collective", "number", "ranks", "seconds"),
     "FABRIC": ("kind", "group", "ranks", "per_node", "sizes", "seconds", "reason"),
     "LINKS": ("part", "rounds", "measured", "links", "suspects"),

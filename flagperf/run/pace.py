@@ -28,7 +28,7 @@ class TimeLeft:
         elif event.event == "STEP_END":
             self._last = (int(event.value["step"]), now)
             self._first = self._first or self._last
-        elif event.event == "EPOCH_END":
+        elif event.event == "EPOCH_END" and event.value.get("step") is not None:
             self._epoch_steps = event.value["step"] / event.value["epoch"]
 
     def seconds(self, now: float) -> float | None:
