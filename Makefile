@@ -71,6 +71,7 @@ environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the 
 
 slow: $(DEV) environments
 	$(PYTEST) -n $(or $(filter 0 1 2,$(WORKERS)),3) -m "$(SLOW)" --durations-path tests/durations.json $(PART:%=--splits 3 --group %) $(STORE:%=--store-durations --clean-durations)
+	.ci/thirds passed $(or $(PART),1 2 3)
 
 $(FRAMEWORKS): %: $(VENV)-%/.installed
 
@@ -91,7 +92,7 @@ check: $(DEV) licenses
 	$(VENV)/bin/deptry .
 	$(VENV)/bin/python docs/site/translations.py
 	$(VENV)/bin/hadolint --ignore DL3008 $$(find vendors -name Dockerfile)  # DL3008: Debian keeps no older versions
-	shellcheck .ci/run $$(find benchmarks cases flagperf tests vendors -name '*.sh')
+	shellcheck .ci/run .ci/thirds $$(find benchmarks cases flagperf tests vendors -name '*.sh')
 
 docs: $(DEV)
 	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs/site -t en . build/docs/en
