@@ -22,12 +22,8 @@ from flagperf.contract.regular import write_atomically
 from flagperf.contract.sent_code import identities
 from flagperf.contract.trace import Trace, from_json, to_json
 from flagperf.errors import ConfigError
+from flagperf.predict.traced import traced
 
-KEPT_OUT = """
-    alignment alignment_record auto_batch clear_caches cluster container data_dir deadlines dry_run eval_batch_size
-    fabric log_level max_cv mlperf monitor only operators oversubscribe predict probe render repeat reports
-    require_alignment require_target restarts result_dir resume run_name runtime seed submit
-"""  # keys of a configuration on which no trace depends
 TIMEOUT = 600.0  # seconds for one configuration
 
 
@@ -79,7 +75,7 @@ class Tracer:
             paths = [Path(folder, str(number), f"{self._key(config)}.yaml") for number, config in enumerate(configs)]
             for path, config in zip(paths, configs, strict=True):
                 path.parent.mkdir()
-                path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+                path.write_text(yaml.safe_dump(traced(config)), encoding="utf-8")
             environment = {**os.environ, "PYTHONPATH": self.path, "CUDA_VISIBLE_DEVICES": ""}
             command = [self.python, "-m", self.module, *map(str, paths)]
             limit = TIMEOUT * len(configs)
@@ -98,8 +94,8 @@ class Tracer:
 
     def _key(self, config: Mapping[str, Any]) -> str:
         """A SHA-256 over all that a trace depends on: settings, code and packages."""
-        kept = {key: value for key, value in config.items() if key not in KEPT_OUT.split()}
         of_environment = [self.module, _version(self.python), identities()]
+        kept = {key: value for key, value in traced(config).items() if key != "data_dir"}
         text = json.dumps([kept, of_environment], sort_keys=True, default=str)
         if config.get("data_dir"):  # no trace reads data
             text = text.replace(json.dumps(config["data_dir"])[1:-1], "<data_dir>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -70,17 +71,24 @@ def check_devices(job: JobConfig, host: str, facts: Facts) -> None:
     """Refuse more ranks than a host has accelerators."""
     if job.vendor.device_files is None:
         return
-    devices = facts.devices
-    visible = os.environ.get(job.vendor.visible_devices or "")
-    if visible and job.runtime.kind == "process" and all(node.local for node in job.cluster.nodes):
-        devices = min(devices, len(visible.split(",")))
-    if devices == 0:
+    if facts.devices == 0:
         problem = f"has no device of {job.vendor.title} ({job.vendor.device_files})"
         raise HostError(host, problem, advice="install the vendor's driver, or choose another vendor or cluster")
+    devices, advice, name = facts.devices, None, job.vendor.visible_devices or ""
+    visible = os.environ.get(name)
+    if visible is not None and job.runtime.kind == "process" and all(node.local for node in job.cluster.nodes):
+        named = list(itertools.takewhile(_is_device, map(str.strip, visible.split(","))))
+        advice = f"{name}={visible} names {len(named)} of {devices} devices" if len(named) < devices else None
+        devices = min(devices, len(named))
     if devices < job.nproc:
-        raise ConfigError(
-            "more ranks than devices", where=f"host {host}", key="nproc", given=job.nproc, allowed=f"1 to {devices}"
-        )
+        allowed = f"1 to {devices}" if devices else "none"
+        problem, where = "more ranks than devices", f"host {host}"
+        raise ConfigError(problem, where=where, key="nproc", given=job.nproc, allowed=allowed, advice=advice)
+
+
+def _is_device(name: str) -> bool:
+    """Whether an entry of a vendor's variable names a device. No entry counts after one that names none."""
+    return name not in ("", "-1", "NoDevFiles")  # the last one is Slurm's, for a job without devices
 
 
 def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:

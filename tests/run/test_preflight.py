@@ -32,7 +32,13 @@ ON_ACME = example_job(vendor=ACME)
 ELSEWHERE = replace(ON_ACME, cluster=Cluster("lab", "a host", (Node("alpha", "10.0.0.1"),)))
 NONE = "host: has no device of Acme chips (/dev/acme[0-9]*)\n"
 NONE += "  do:      install the vendor's driver, or choose another vendor or cluster"
-ONE = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:   2\n  allowed: 1 to 1"
+FEW = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:   2\n  allowed: {}"
+
+
+def seen(visible: str, number: int) -> str:
+    """The refusal where the variable names so many of two devices."""
+    allowed = "1 to 1" if number else "none"
+    return f"{FEW.format(allowed)}\n  do:      ACME_VISIBLE={visible} names {number} of 2 devices"
 
 
 @pytest.mark.parametrize(
@@ -41,8 +47,11 @@ ONE = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:
         pytest.param(example_job(), "", None, None, id="a vendor whose devices are not counted"),
         pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", None, None, id="enough"),
         pytest.param(ON_ACME, "", None, NONE, id="none"),
-        pytest.param(ON_ACME, "/dev/acme0", None, ONE, id="too few"),
-        pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", "1", ONE, id="too few are visible"),
+        pytest.param(ON_ACME, "/dev/acme0", None, FEW.format("1 to 1"), id="too few"),
+        *(
+            pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", visible, seen(visible, number), id=f"visible: {visible!r}")
+            for visible, number in {"1": 1, "": 0, "-1": 0, "NoDevFiles": 0, "1,-1,0": 1, "0,": 1}.items()
+        ),
         pytest.param(ON_ACME, "/dev/acme0 /dev/acme1 /dev/acme2", "0,2", None, id="enough are visible"),
         pytest.param(ELSEWHERE, "/dev/acme0 /dev/acme1", "1", None, id="the launcher's variable is not another host's"),
     ],
