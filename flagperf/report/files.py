@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import yaml
 
 from flagperf.config.schema.keys import KEYS, MOST_RANKS
-from flagperf.contract.fields import Field
+from flagperf.contract.fields import folder_name
 from flagperf.contract.records import Change, Result, Summary
 from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
@@ -27,10 +27,9 @@ from flagperf.run.folder import is_held
 
 log = logging.getLogger(__name__)
 
-NEEDED = {  # keys of a configuration that a report needs
-    **dict.fromkeys(("nnodes", "nproc", "repeat"), int),
-    **dict.fromkeys(("case", "size", "division", "precision", "throughput_unit"), str),
-    **dict.fromkeys(("framework.name", "hardware.name", "vendor.name"), str),
+NEEDED = {  # keys of a configuration that a report needs; names are parts of paths
+    **{name: KEYS[name] for name in ("nnodes", "nproc", "repeat", "case", "division", "precision", "throughput_unit")},
+    **dict.fromkeys(("size", "framework.name", "hardware.name", "vendor.name"), folder_name()),
 }
 
 _ROUND = re.compile(r"round(\d+)")
@@ -121,11 +120,10 @@ def _check_config(config: Any, file: str) -> None:
     """Raise an error where a key of `NEEDED` is missing or wrong."""
     if not isinstance(config, dict):
         raise TypeError("not a mapping of keys to values")
-    for key, kind in NEEDED.items():
+    for key, field in NEEDED.items():
         value: Any = config
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        field = KEYS[key] if key in KEYS else Field(kind)
         field.check(key, value, lambda _: file)
     if (ranks := config["nnodes"] * config["nproc"]) > MOST_RANKS:
         given = f"{ranks} ranks"

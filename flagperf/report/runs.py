@@ -102,7 +102,7 @@ def _job(run: Path, job: str) -> Listed:
             rate.mean if rate else None,
             **{name: str(getattr(identity, name)) for name in OF_IDENTITY},
         )
-    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ConfigError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         given = error.given if isinstance(error, ConfigError) else str(error)
         return Listed(_began(run), run.name, job, cells.ABSENT, cells.ABSENT, f"{summaries.FILE} is damaged: {given}")
 

@@ -109,7 +109,7 @@ def read(folder: Path) -> Summary:
             build(BatchSearch, record["batch"], "batch", where) if record.get("batch") else None,
             build(Convergence, record["convergence"], "convergence", where) if record.get("convergence") else None,
         )
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None
 
 
