@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any, Callable, cast
 
 import torch
@@ -114,11 +115,15 @@ def _width(dtype: torch.dtype) -> int:
 
 
 def _function(row: Operator) -> Callable[..., Any]:
-    """The function of torch that a row names. An unknown name is an error of this call."""
+    """The function of torch that a row names. An unknown name is an error of this call, and so is one of a module that
+    torch imports, such as `os.system`.
+    """
     try:
         function: object = torch
         for name in row.call.split("."):
             function = getattr(function, name)
+            if isinstance(function, ModuleType) and function.__name__.partition(".")[0] != "torch":
+                raise AttributeError(name)
     except AttributeError:
         raise ValueError(f"torch {torch.__version__} has no {row.call}") from None
     return cast(Callable[..., Any], function)
