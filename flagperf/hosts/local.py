@@ -118,9 +118,8 @@ class LocalTransport(Transport):
         _copy(source, Path(target), shutil.copy2)
 
     @override
-    async def get(self, source: str, target: Path) -> Sequence[str]:
+    async def get(self, source: str, target: Path) -> None:
         _copy(Path(source), target, shutil.copyfile)
-        return ()
 
     @override
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:

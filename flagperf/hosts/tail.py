@@ -10,6 +10,7 @@ from flagperf.contract.perflog import Event, parse
 from flagperf.hosts.transport import Transport
 from flagperf.secret import Mask, Masked
 
+MOST_COPIED = 1 << 29  # bytes of a copy; at the end the whole log is brought, within the limits of `bring`
 READS = 16  # most reads for one call: other ranks and deadlines must not wait for a long log
 
 
@@ -29,7 +30,7 @@ class Tail:
             if not (data := await self.transport.read(self.path, self._offset)):
                 break
             self._offset += len(data)
-            if self.copy is not None:
+            if self.copy is not None and self._offset <= MOST_COPIED:
                 with self.copy.open("ab") as file:
                     file.write(self._masked.feed(data))
             complete += self._lines.feed(data)

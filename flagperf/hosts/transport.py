@@ -11,7 +11,7 @@ import functools
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,8 @@ READ_SIZE = 1 << 20  # most bytes of one `read` …
 LEAST_READ = 1 << 16  # … and fewest bytes, where the file has more
 FILES = 20.0  # seconds for the files of a host to move on; a file system of many hosts may stand still for a while …
 FILES_AGAIN = 10.0  # … and for those of a host that did not answer before
+DEEPEST = 64  # folders inside each other that are listed
+LINKS, UNREADABLE, DEEP = "links, pipes and devices", "files that cannot be read", f"folders below {DEEPEST} others"
 MOST_CLOCK = 1.0  # seconds of clock difference that cause a warning
 SIGNALLED = 128  # a shell and docker report an end by signal N as 128 + N
 LOGGED = 300  # characters of a command in the run's log
@@ -42,6 +44,22 @@ class Completed:
     exit_status: int | None  # negative: killed by that signal; None: unknown, the connection was lost
     stdout: str
     stderr: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies below a folder of a host, by paths in the folder."""
+
+    files: Mapping[str, int]  # regular file → bytes
+    folders: Sequence[str]
+    left: dict[str, list[str]]  # what is not brought: LINKS, UNREADABLE and DEEP → paths
+
+
+class FileRefused(HostError):
+    """The host answers, but a file of it cannot be read or written."""
+
+    def __init__(self, host: str, reason: object) -> None:
+        super().__init__(host, f"a file cannot be copied: {reason}")
 
 
 class FilesError(HostError):
@@ -116,12 +134,17 @@ class Transport(Protocol):
         """Copy a file or a folder of the launcher to the host. Missing parents are created."""
         ...
 
-    async def get(self, source: str, target: Path) -> Sequence[str]:
-        """Copy a file or a folder of the host to the launcher. Existing files are replaced, missing parents created.
+    async def listing(self, folder: str) -> Listing:
+        """What lies below a folder of a host that has other files than the launcher.
 
-        Returns the paths in the folder that were left out: links, pipes, sockets and devices.
+        Raises FileNotFoundError where the folder does not exist.
+        """
+        raise FileNotFoundError(folder)
 
-        Raises FileNotFoundError where the source does not exist.
+    async def get(self, source: str, target: Path) -> None:
+        """Copy a regular file of the host to the launcher. An existing file is replaced, missing parents created.
+
+        Raises FileNotFoundError where the source does not exist, and FileRefused where it cannot be read.
         """
         ...
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,60 @@ class Untraced:
 
     reason: str
     module: str = ""  # of the network, in which tracing ended; "" where no module ran
+
+
+class Stopped(BaseException):
+    """Another thread stopped this one. No handler of errors takes it for one."""
+
+
+class Stopper:
+    """Ends the programs of a thread that traces, from another thread."""
+
+    def __init__(self) -> None:
+        self._running: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def call(self, command: Sequence[str], environment: Mapping[str, str], cwd: str, limit: float) -> tuple[str, str]:
+        """Output and errors of a program. It ends, with its children, when the call ends for any reason.
+
+        Raises:
+            OSError, TimeoutExpired: it did not start, or took longer than `limit` seconds.
+            Stopped: it was stopped.
+        """
+        with subprocess.Popen(
+            command,
+            env=environment,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as self._running:
+            try:
+                if not self._stopped:
+                    output, errors = self._running.communicate(timeout=limit)
+            finally:
+                _kill(self._running)
+        if self._stopped:
+            raise Stopped
+        return output, errors
+
+    def stop(self) -> None:
+        """End the running program, and all later ones."""
+        self._stopped = True
+        if self._running is not None:
+            _kill(self._running)
+
+
+def _kill(program: subprocess.Popen[str]) -> None:
+    """Kill a program and its children, which are in its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+
+
+stopper: ContextVar[Stopper | None] = ContextVar("stopper", default=None)  # of this thread
 
 
 @dataclass(frozen=True)
@@ -80,13 +136,11 @@ class Tracer:
             command = [self.python, "-m", self.module, *map(str, paths)]
             limit = TIMEOUT * len(configs)
             try:
-                done = subprocess.run(
-                    command, env=environment, cwd=folder, capture_output=True, text=True, timeout=limit, check=False
-                )
+                output, errors = (stopper.get() or Stopper()).call(command, environment, folder, limit)
             except (OSError, subprocess.TimeoutExpired) as error:
                 return [Untraced(str(error))] * len(configs)
-        answers = [_answer(line, self.module) for line in done.stdout.splitlines() if line.startswith("{")]
-        ended = Untraced((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
+        answers = [_answer(line, self.module) for line in output.splitlines() if line.startswith("{")]
+        ended = Untraced((errors.strip().splitlines() or ["it printed nothing"])[-1])
         return [*answers, *[ended] * (len(configs) - len(answers))]
 
     def _path(self, config: Mapping[str, Any]) -> Path:

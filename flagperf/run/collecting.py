@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -16,7 +15,6 @@ import yaml
 from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.contract.build import build
-from flagperf.contract.checkpoint import CHECKPOINTS
 from flagperf.contract.command import Command
 from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError, FlagperfError, HostError
@@ -24,15 +22,13 @@ from flagperf.hosts.connect import transports
 from flagperf.hosts.findings import Row, failed_row
 from flagperf.hosts.leftovers import folder_state
 from flagperf.hosts.transport import Transport
-from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
+from flagperf.run.bringing import bring
 from flagperf.run.folder import PLAN
-from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.secret import Mask, is_hidden
 
 log = logging.getLogger(__name__)
 
-SHOWN = 5  # most names of left out files in a warning
 SHORT = 60.0  # seconds for reading or removing a folder
 
 
@@ -49,26 +45,6 @@ class LogLocation:
     folder: Path  # the node's log folder here
 
 
-async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) -> None:
-    """Copy a node's logs and checkpoints to the round's folder on this machine, without secrets.
-
-    Only regular files are copied; a warning names the others. A missing folder is no error.
-    """
-    checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
-    try:
-        if not transport.same_files:
-            left_out = list(await _get(transport, log_dir, folder))
-            has_checkpoints = Command(("test", "-d", str(checkpoints[0])))
-            if (await transport.run(has_checkpoints, timeout=SHORT)).exit_status == 0:
-                left_out += await _get(transport, str(checkpoints[0]), checkpoints[1])
-            if left_out:
-                names = ", ".join(shown(name) for name in left_out[:SHOWN]) + (" …" if len(left_out) > SHOWN else "")
-                log.warning("%s: links, pipes and devices among the logs were left out: %s", transport.host, names)
-    finally:  # also for the files that were copied before the host was lost
-        await asyncio.to_thread(without_secrets, folder, mask)
-        await asyncio.to_thread(by_umask, folder, checkpoints[1])
-
-
 @dataclass(frozen=True)
 class Round:
     """The hosts of a round, read from the files of the round."""
@@ -83,19 +59,6 @@ class Round:
     def files(self) -> tuple[Path, Path]:
         """The files with these values."""
         return self.plan, self.plan.with_name(CONFIG)
-
-
-async def _get(transport: Transport, source: str, target: Path) -> Sequence[str]:
-    try:
-        return await transport.get(source, target)
-    except FileNotFoundError:
-        log.warning("%s: %s does not exist any more; flagperf collects nothing from it", transport.host, source)
-        return ()
-
-
-def shown(name: str) -> str:
-    """The name of a file as text. A name may have any bytes."""
-    return plain(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def rounds(run_folder: Path) -> list[Round]:
@@ -181,7 +144,7 @@ async def collect_late(location: LogLocation, transport: Transport) -> str:
             transport.host, f"{location.run_folder} is in use", advice="its run goes on, or another machine's"
         )
     try:
-        await bring(transport, location.log_dir, location.folder, location.mask)
+        await bring(transport, location.log_dir, location.folder, location.mask, limited=False)
     except OSError as error:
         raise HostError(
             transport.host, f"{location.log_dir} cannot be brought: {error}", advice="it stays there"

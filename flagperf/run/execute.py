@@ -105,6 +105,8 @@ class _Round:
             NodeRun(job, self.plan, rank, transport, runtime, self.folder)
             for rank, transport, runtime in zip(ranks, transports, runtimes, strict=True)
         ]
+        for node in self.nodes:
+            node.say = progress.working
         for node in [node for node in self.nodes if node.transport.same_files][1:]:
             node.brings_code = False
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)

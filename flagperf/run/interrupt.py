@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from flagperf.errors import InterruptedRunError
+
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -40,3 +45,25 @@ def interruption(*answers: Callable[[], object]) -> Iterator[asyncio.Event]:
         yield interrupted
     finally:
         restore()
+
+
+async def interruptible(work: Coroutine[Any, Any, T], stop: Callable[[], object] = lambda: None) -> T:
+    """Do work until the first signal.
+
+    Args:
+        stop: ends what the cancellation of the work leaves running.
+
+    Raises:
+        InterruptedRunError: a signal came.
+    """
+    task = asyncio.create_task(work)
+    with interruption(task.cancel, lambda: None) as interrupted:
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not interrupted.is_set():
+                raise
+            raise InterruptedRunError from None
+        finally:
+            task.cancel()
+            stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,10 @@ from rich.console import Console
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Outcome
 from flagperf.contract.records import Result, Summary
+from flagperf.docker.blocking import in_thread
 from flagperf.errors import FlagperfError, InterruptedRunError
 from flagperf.plan.plan import make_plan
+from flagperf.predict.tracing import Stopper, stopper
 from flagperf.results import batch_sizes, result, summary
 from flagperf.results.closed import objections
 from flagperf.run.auto_batch import with_found_size
@@ -25,6 +26,7 @@ from flagperf.run.console import note
 from flagperf.run.done_before import taken_over
 from flagperf.run.execute import execute
 from flagperf.run.fit import check_fit
+from flagperf.run.interrupt import interruptible
 from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 from flagperf.run.restarts import Attempts
@@ -127,7 +129,13 @@ class _JobRun:
     async def _check_fit(self) -> None:
         """Refuse a step that does not fit. The time of the round leaves out the time of this prediction."""
         start = time.time()
-        await to_thread(check_fit, self.job, self.folder, partial(note, self.console))
+        tracing = Stopper()
+
+        def check() -> None:
+            stopper.set(tracing)
+            check_fit(self.job, self.folder, partial(note, self.console))
+
+        await interruptible(in_thread(check), tracing.stop)
         if self.began is not None:
             self.began += time.time() - start
 

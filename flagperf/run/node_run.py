@@ -7,7 +7,7 @@ import logging
 import shlex
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from flagperf.plan.container import data_dir_on
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 from flagperf.run import preflight
-from flagperf.run.collecting import bring
+from flagperf.run.bringing import bring
 from flagperf.run.node_logs import NodeLogs
 from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
@@ -56,6 +56,7 @@ class NodeRun:
         self.exit_status: int | None = None
         self.ended: float | None = None  # time.monotonic of the observed end of the ranks' launcher
         self.process: Process | None = None
+        self.say: Callable[[str], object] = log.info  # takes messages about long work
         self.brings_code = True  # false: another node of the round with the same files brings the code
         self.claimed = False  # true: the host has a folder that this run made
         self.uncollected = False  # true: the host has logs that are not on this machine
@@ -217,8 +218,8 @@ class NodeRun:
         """Bring this node's logs and checkpoints to the round's folder on this machine, without secrets."""
         if not self.claimed and not self.transport.same_files:
             return
-        await bring(self.transport, self.node.log_dir, self.folder, self.job.mask)
-        self.uncollected = False
+        complete = await bring(self.transport, self.node.log_dir, self.folder, self.job.mask, say=self.say)
+        self.uncollected = not complete
 
     async def clean(self) -> None:
         """Remove everything that this round made on the host, except logs that could not be collected."""

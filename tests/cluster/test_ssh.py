@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import gc
 import json
+import logging
 import shlex
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from hosts import TestCluster, in_place_of
 from strange_folder import check_what_is_brought
+from test_normal_user import HOME, PERSON, person_on
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
@@ -26,6 +28,8 @@ from flagperf.docker.daemon import DockerHost
 from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
 from flagperf.hosts.ssh.login import openssh_argv, route
 from flagperf.hosts.ssh.transport import SshTransport
+from flagperf.run.bringing import bring
+from flagperf.secret import Mask
 
 START_UP = "  do:      look into the start-up files of the user's shell there (.bashrc)"
 STRANGE = ("a b", "'", '"', "$(id)", "`id`", "line\nline", "ü 漢", "\\", "*", "", "-n", "~")
@@ -76,8 +80,10 @@ def test_files_go_there_and_come_back(lab: TestCluster, tmp_path: Path) -> None:
         async with connect(lab) as host:
             await host.put(tmp_path / "a", "/srv/deep/er")
             await host.put(tmp_path / "a" / "b" / name, "/srv/deep/er/b/two")
-            await host.get("/srv/deep/er", tmp_path / "back")
-            await host.get("/srv/deep/er", tmp_path / "back")  # over what is there
+            there = await host.listing("/srv/deep/er")
+            assert (sorted(there.files), there.folders, there.left) == (sorted([f"b/{name}", "b/two"]), ["b"], {})
+            for path in (*there.files, *there.files):  # also over what is there
+                await host.get(f"/srv/deep/er/{path}", tmp_path / "back" / path)
             assert sorted(path.name for path in (tmp_path / "back" / "b").iterdir()) == sorted(["two", name])
             assert (tmp_path / "back" / "b" / "two").read_bytes() == bytes(range(256)) * 5000
             content = b""
@@ -95,6 +101,28 @@ def test_regular_files_are_brought(lab: TestCluster, tmp_path: Path, caplog: pyt
             await check_what_is_brought(host, "/srv/strange", tmp_path, caplog)
 
     asyncio.run(body())
+
+
+@pytest.mark.slow
+def test_other_files_than_logs_fail_no_training(
+    lab: TestCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A person cannot read some of them, and there are many."""
+    make = """mkdir -p logs/closed; cd logs; echo log >rank0.out.log; echo x >open; echo x >unread
+        chmod 0 closed unread; seq 3000 | split -l 1 -a 4 - many"""
+
+    async def body(node: Node) -> None:
+        async with SshTransport(node, ssh_of(lab), timeout=5) as host:
+            made = await host.run(Command(("sh", "-c", f"cd {HOME}; {make}")), timeout=20)
+            assert made.exit_status == 0, made.stderr
+            with caplog.at_level(logging.WARNING):
+                assert await bring(host, f"{HOME}/logs", tmp_path / "logs", Mask())
+
+    with person_on(lab.hosts[0], in_docker_group=False):
+        asyncio.run(body(Node("h1", lab.hosts[0].address, user=PERSON)))
+    brought = {path.name for path in (tmp_path / "logs").iterdir()}
+    assert (len(brought), brought >= {"rank0.out.log", "open", "closed", "manyaaaa"}) == (3003, True)
+    assert caplog.messages == ["h1: files that cannot be read among the logs were left out: closed, unread"]
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["host answers", "host is away"])

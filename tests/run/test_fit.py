@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from contract.test_trace import CASE, TRACE
 from example import example_job
+from flagperf_command import FLAGPERF
 
 from flagperf.config.compose import compose
 from flagperf.contract.hardware import GIB
@@ -75,3 +82,25 @@ def test_check_of_a_case(
     except ConfigError as error:
         refused = error.advice
     assert (told, refused) == (said, advice)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "Ctrl-C", "SIGHUP"])
+def test_a_signal_during_the_trace_ends_the_run_at_once(tmp_path: Path, number: int) -> None:
+    """The program that traces ends with its children, and the run is summed up."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nsleep 600 & echo $$ $! >{tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pids; wait\n")
+    python.chmod(0o755)
+    words = ["probe=run", f"runtime.python={python}", f"result_dir={tmp_path}", "run_name=run"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    run = subprocess.Popen([*FLAGPERF, *words], stdout=subprocess.PIPE, text=True, env=environment)
+    while not (tmp_path / "pids").exists():
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.send_signal(number)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 130, output
+    left = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split() if psutil.pid_exists(int(pid))]
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
+    (round_,) = (tmp_path / "run").glob("*/round1/result.json")
+    assert json.loads(round_.read_text())["status"] == "interrupted"
+    assert (tmp_path / "run/report.md").exists()

@@ -24,6 +24,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from flagperf.cli.cluster import look_at_cluster
 from flagperf.cli.data import other_data
@@ -35,6 +36,7 @@ from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.sample_data import is_sample_folder
+from flagperf.docker.blocking import in_thread
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
@@ -216,7 +218,7 @@ class _Host:
         if is_sample_folder(self.job.config):
             return Finding(f"{folder} (made when it is needed)")
         is_countable = self.transport.local and folder == self.job.data_dir and self.job.extent is not None
-        difference = await asyncio.to_thread(other_data, self.job) if is_countable else ""
+        difference = await in_thread(partial(other_data, self.job)) if is_countable else ""
         return Finding(f"{folder}: {difference}" if difference else folder, DATA_ADVICE if difference else "")
 
     async def _interface(self) -> Finding:

@@ -8,6 +8,7 @@ from pathlib import Path
 import asyncssh
 
 from flagperf.hosts.awake import Pulse
+from flagperf.hosts.transport import DEEP, DEEPEST, LINKS, UNREADABLE, Listing
 
 
 def is_regular(about: asyncssh.SFTPAttrs) -> bool:
@@ -15,27 +16,40 @@ def is_regular(about: asyncssh.SFTPAttrs) -> bool:
     return stat.S_ISREG(about.permissions or 0)
 
 
-async def fetch(files: asyncssh.SFTPClient, source: str, target: Path, pulse: Pulse, name: str = "") -> list[str]:
-    """Copy a file, or a folder with its content. Missing parents are created.
+async def fetch(files: asyncssh.SFTPClient, source: str, target: Path, pulse: Pulse) -> None:
+    """Copy a regular file. Missing parents are created. `pulse` beats as long as data moves."""
+    if not is_regular(await files.lstat(source)):
+        raise asyncssh.SFTPFailure(f"{source} is no regular file")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # without its permissions: a setuid file of root would be one here
+    await files.get(source, target, progress_handler=pulse.beat)
 
-    Args:
-        pulse: beats as long as files move.
-        name: path of the source, relative to the folder of the first call.
 
-    Returns the names of the files that were left out.
-    """
-    about = await files.lstat(source)
-    pulse.beat()
-    if is_regular(about):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # without its permissions: a setuid file of root would be one here
-        await files.get(source, target, progress_handler=pulse.beat)
-        return []
-    if not stat.S_ISDIR(about.permissions or 0):
-        return [name or source]
-    target.mkdir(parents=True, exist_ok=True)
-    left_out = []
-    for entry in sorted(str(name) for name in await files.listdir(source)):
-        if entry not in (".", "..") and "/" not in entry:
-            left_out += await fetch(files, f"{source}/{entry}", target / entry, pulse, f"{name}/{entry}".lstrip("/"))
-    return left_out
+async def list_below(files: asyncssh.SFTPClient, top: str, pulse: Pulse) -> Listing:
+    """What lies below a folder. `pulse` beats after each folder."""
+    await files.lstat(top)  # a missing folder is told at once
+    found: dict[str, int] = {}
+    folders, left, waiting = list[str](), dict[str, list[str]](), [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = [entry async for entry in files.scandir(f"{top}/{folder}" if folder else top)]
+        except (asyncssh.SFTPPermissionDenied, asyncssh.SFTPFailure):
+            left.setdefault(UNREADABLE, []).append(folder or top)
+            continue
+        pulse.beat()
+        for entry in entries:
+            name = str(entry.filename)
+            if name in (".", "..") or "/" in name:
+                continue
+            path, mode = f"{folder}/{name}".lstrip("/"), entry.attrs.permissions or 0
+            if stat.S_ISREG(mode):
+                found[path] = entry.attrs.size or 0
+            elif not stat.S_ISDIR(mode):
+                left.setdefault(LINKS, []).append(path)
+            elif path.count("/") >= DEEPEST:
+                left.setdefault(DEEP, []).append(path)
+            else:
+                folders.append(path)
+                waiting.append(path)
+    return Listing(dict(sorted(found.items())), sorted(folders), left)

@@ -21,14 +21,16 @@ from flagperf.hosts.awake import Pulse, within
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.clock import offset_and_shell
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
-from flagperf.hosts.ssh.fetching import fetch, is_regular
+from flagperf.hosts.ssh.fetching import fetch, is_regular, list_below
 from flagperf.hosts.ssh.forwarding import forwarded
 from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.transport import (
     FILES,
     FILES_AGAIN,
     Completed,
+    FileRefused,
     FilesError,
+    Listing,
     Process,
     Transport,
     logged,
@@ -157,15 +159,12 @@ class SshTransport(Transport):
         await self._copy(copy)
 
     @override
-    async def get(self, source: str, target: Path) -> Sequence[str]:
-        left_out: list[str] = []
+    async def listing(self, folder: str) -> Listing:
+        return await self._copy(lambda files, pulse: list_below(files, folder, pulse))
 
-        async def copy(files: asyncssh.SFTPClient, pulse: Pulse) -> None:
-            left_out.clear()
-            left_out.extend(await fetch(files, source, target, pulse))
-
-        await self._copy(copy)
-        return left_out
+    @override
+    async def get(self, source: str, target: Path) -> None:
+        await self._copy(lambda files, pulse: fetch(files, source, target, pulse))
 
     @override
     @contextlib.asynccontextmanager
@@ -180,15 +179,15 @@ class SshTransport(Transport):
                     raise HostError(self.host, f"its {path} cannot be forwarded: {error}") from error
                 yield local
 
-    async def _copy(self, copy: Callable[[asyncssh.SFTPClient, Pulse], Coroutine[Any, Any, None]]) -> None:
-        """Copy files as long as they move."""
+    async def _copy(self, copy: Callable[[asyncssh.SFTPClient, Pulse], Coroutine[Any, Any, T]]) -> T:
+        """Work with files as long as they move."""
 
-        async def work(files: asyncssh.SFTPClient) -> None:
+        async def work(files: asyncssh.SFTPClient) -> T:
             pulse = Pulse()
             once = self._ends_with_channel(lambda files: copy(files, pulse))
-            await self._while_moving(files, lambda limit: within(once(files), limit, pulse))
+            return await self._while_moving(files, lambda limit: within(once(files), limit, pulse))
 
-        await self._with_files(work)
+        return await self._with_files(work)
 
     async def _while_moving(self, files: asyncssh.SFTPClient, limited: Callable[[float], Awaitable[T]]) -> T:
         """Work on a file channel, within a limit. Where nothing moves, a new file channel is tried once."""
@@ -205,13 +204,13 @@ class SshTransport(Transport):
         self._silent = False
         return result
 
-    def _ends_with_channel(self, copy: Work[None]) -> Work[None]:
+    def _ends_with_channel(self, copy: Work[T]) -> Work[T]:
         """A copy that ends its file channel when it is cancelled. This ends asyncssh's remaining tasks, too."""
 
-        async def work(files: asyncssh.SFTPClient) -> None:
+        async def work(files: asyncssh.SFTPClient) -> T:
             copying = asyncio.create_task(copy(files))
             try:
-                await asyncio.shield(copying)
+                return await asyncio.shield(copying)
             except asyncio.CancelledError:
                 copying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody needs the result
                 self._files = None
@@ -240,7 +239,7 @@ class SshTransport(Transport):
             except asyncio.TimeoutError:
                 raise FilesError(self.host) from None
             except asyncssh.SFTPError as error:
-                raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
+                raise FileRefused(self.host, error.reason) from error
         if all(connection is used[0] for connection in used):
             raise HostError(self.host, "the sftp server of sshd ends at once", advice=NO_SFTP)
         raise self.connection.drop_error()

@@ -118,20 +118,41 @@ class Agent:
         Path(path).chmod(mode)
         return {}
 
-    def walk(self, path: str) -> dict[str, object]:
-        """The paths of the files below a folder, relative to it. A path of a file gives this file with the empty path.
+    def kind(self, path: str) -> dict[str, object]:
+        """Whether a path is a regular file, and no link to one."""
+        return {"regular": Path(path).is_file() and not Path(path).is_symlink()}
 
-        `left`: links, pipes, sockets and devices.
+    def walk(self, path: str, deepest: int) -> dict[str, object]:
+        """What lies below a folder, by paths in it: `files` with their bytes, and `folders`.
+
+        Not followed are `special` files (links, pipes, sockets, devices), `unreadable` ones, and folders that are too
+        `deep`.
         """
-        top = Path(path)
         if not os.path.lexists(path):
             return {"absent": True}
-        modes: dict[str, int] = {"": top.lstat().st_mode}
-        if stat.S_ISDIR(modes[""]):
-            modes.update({str(path.relative_to(top)): path.lstat().st_mode for path in sorted(top.rglob("*"))})
-        files = [name for name, mode in modes.items() if stat.S_ISREG(mode)]
-        folders = [name for name, mode in modes.items() if stat.S_ISDIR(mode)]
-        return {"files": files, "folders": folders, "left": [name for name in modes if name not in {*files, *folders}]}
+        files: dict[str, int] = {}
+        lists: dict[str, list[str]] = {"folders": [], "special": [], "unreadable": [], "deep": []}
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(Path(path, folder)) as entries:
+                    found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            except OSError:
+                lists["unreadable"].append(folder)
+                continue
+            for name, about in found:
+                below = f"{folder}/{name}".lstrip("/")
+                if stat.S_ISREG(about.st_mode):
+                    files[below] = about.st_size
+                elif not stat.S_ISDIR(about.st_mode):
+                    lists["special"].append(below)
+                elif below.count("/") >= deepest:
+                    lists["deep"].append(below)
+                else:
+                    lists["folders"].append(below)
+                    waiting.append(below)
+        return {"files": dict(sorted(files.items())), **{kind: sorted(paths) for kind, paths in lists.items()}}
 
     def make(self, folders: list[str]) -> dict[str, object]:
         """Make folders."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -22,10 +23,16 @@ from flagperf.errors import HostError
 from flagperf.hosts.awake import Pulse, within
 from flagperf.hosts.clock import clock_offset
 from flagperf.hosts.transport import (
+    DEEP,
+    DEEPEST,
     FILES,
     FILES_AGAIN,
+    LINKS,
+    UNREADABLE,
     Completed,
+    FileRefused,
     FilesError,
+    Listing,
     Process,
     Transport,
     logged,
@@ -171,19 +178,17 @@ class SrunTransport(Transport):
                 await self._send_file(path, f"{target}/{path.relative_to(source)}", pulse)
 
     @override
-    async def get(self, source: str, target: Path) -> Sequence[str]:
-        return await self._while_moving(partial(self._get, source, target))
+    async def listing(self, folder: str) -> Listing:
+        answer = await self._while_moving(lambda _: self.channel.ask("walk", path=folder, deepest=DEEPEST))
+        if "absent" in answer:
+            raise FileNotFoundError(folder)
+        reasons = {"special": LINKS, "unreadable": UNREADABLE, "deep": DEEP}
+        left = {reason: list(answer[key]) for key, reason in reasons.items() if answer[key]}
+        return Listing(answer["files"], answer["folders"], left)
 
-    async def _get(self, source: str, target: Path, pulse: Pulse) -> Sequence[str]:
-        listing = await self.channel.ask("walk", path=source)
-        pulse.beat()
-        if "absent" in listing:
-            raise FileNotFoundError(source)
-        for folder in listing["folders"]:
-            (target / folder).mkdir(parents=True, exist_ok=True)
-        for name in listing["files"]:
-            await self._fetch_file(f"{source}/{name}" if name else source, target / name if name else target, pulse)
-        return list(listing["left"])
+    @override
+    async def get(self, source: str, target: Path) -> None:
+        await self._while_moving(partial(self._fetch_file, source, target))
 
     @override
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
@@ -196,10 +201,10 @@ class SrunTransport(Transport):
             return await within(copy(pulse), FILES + FILES_AGAIN, pulse)
         except asyncio.TimeoutError:
             raise FilesError(self.host) from None
-        except FileNotFoundError:
-            raise
         except OSError as error:
-            raise HostError(self.host, f"a file cannot be copied: {error}") from error
+            if error.errno is not None:  # of this machine
+                raise
+            raise FileRefused(self.host, error) from error
 
     async def _send_file(self, source: Path, target: str, pulse: Pulse) -> None:
         mode, offset = source.stat().st_mode & 0o777, 0
@@ -212,6 +217,8 @@ class SrunTransport(Transport):
                     return
 
     async def _fetch_file(self, source: str, target: Path, pulse: Pulse) -> None:
+        if not (await self.channel.ask("kind", path=source))["regular"]:
+            raise FileNotFoundError(errno.ENOENT, "no regular file", source)
         target.parent.mkdir(parents=True, exist_ok=True)
         offset = 0
         with target.open("wb") as file:

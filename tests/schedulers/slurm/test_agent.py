@@ -85,13 +85,16 @@ async def test_files_go_there_and_come_back(tmp_path: Path) -> None:
     async with node(shared=False) as transport:
         await transport.put(source, f"{tmp_path}/there/all")
         await transport.put(source / "big", f"{tmp_path}/there/one")
-        await transport.get(f"{tmp_path}/there/all", tmp_path / "back")
+        there = await transport.listing(f"{tmp_path}/there/all")
+        for name in there.files:
+            await transport.get(f"{tmp_path}/there/all/{name}", tmp_path / "back" / name)
         await transport.get(f"{tmp_path}/there/one", tmp_path / "one")
         assert await transport.read(f"{tmp_path}/nowhere") == b""
         with pytest.raises(FileNotFoundError, match="nowhere"):
             await transport.get(f"{tmp_path}/nowhere", tmp_path / "nothing")
     paths = {str(path.relative_to(tmp_path / "back")): path for path in (tmp_path / "back").rglob("*")}
-    assert set(paths) == {"big", "none", "sub", "sub/empty", "sub/run.sh"}
+    assert set(paths) == {"big", "none", "sub", "sub/run.sh"}
+    assert (list(there.files), there.folders, there.left) == (["big", "none", "sub/run.sh"], ["sub", "sub/empty"], {})
     assert paths["big"].read_bytes() == (source / "big").read_bytes() == (tmp_path / "one").read_bytes()
     assert (tmp_path / "there/all/sub/run.sh").stat().st_mode & 0o7777 == 0o755
     assert paths["sub/run.sh"].stat().st_mode == paths["none"].stat().st_mode  # by the umask
