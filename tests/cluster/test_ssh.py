@@ -200,6 +200,27 @@ def test_stopping_ends_sessions_orphans_and_what_ignores_sigterm(lab: TestCluste
     asyncio.run(body())
 
 
+def test_stopping_works_where_the_users_shell_ignores_signals(lab: TestCluster) -> None:
+    async def body() -> None:
+        async with connect(lab, reconnect=1.0) as host:
+            process = await host.start(Command(("sh", "-c", FAMILY)), log="/srv/log", grace=0.5)
+            await until(lambda: len(processes(lab, "sleep 100[0-9]")) >= 4)
+            await asyncio.wait_for(process.stop(), 30)
+            assert processes(lab, "sleep 100[0-9]|flagperf-process") == []
+        host = SshTransport(Node("h1", lab.hosts[0].address, user="root"), ssh_of(lab, reconnect=1.0), timeout=5)
+        await host.__aenter__()
+        await host.start(Command(("sleep", "1012")), log="/srv/log", grace=0.5)
+        await host.connection.close()  # as if the launcher had died
+        await until(lambda: processes(lab, "sleep 1012|flagperf-process") == [], 30)
+
+    file = Path.home() / ".bashrc"
+    lab.hosts[0].output("sh", "-c", f"echo \"trap '' TERM HUP INT\" > {file}")
+    try:
+        asyncio.run(body())
+    finally:
+        lab.hosts[0].output("rm", str(file))
+
+
 ESCAPED = """
 env -i setsid sleep 1009 &
 (env -i setsid sleep 1010 &)

@@ -1,7 +1,8 @@
 """A long command on a host. It survives a short loss of the ssh connection, but not the death of the launcher.
 
-Three scripts work together on the host, in POSIX sh with util-linux's flock. The host needs no Python.
+Four scripts work together on the host, in POSIX sh with util-linux's flock. The host needs no Python.
 
+- `signals.sh` comes first: a shell that ignores signals from the start cannot trap them.
 - `guard.sh` is the parent of the command. It ends after the command, and stops the command on SIGTERM.
 - `hold.sh` is the channel to the launcher. It holds a shared lock on `lease` while a line arrives at least every LINGER
   seconds. It prints the exit status after the guard has ended. `start.sh` starts a guard and then becomes `hold.sh`.
@@ -33,6 +34,7 @@ from flagperf.hosts.transport import Process, Transport, negative_signal
 GUARD = MARKED + OURS + script(__file__, "guard.sh")
 REAPER = Path(guard.__file__).read_text("utf-8")
 START = OWN_FOLDER + script(__file__, "start.sh")
+SIGNALS = script(__file__, "signals.sh")
 HOLD, STOP = (OURS + script(__file__, name) for name in ("hold.sh", "stop.sh"))
 
 BEATS = 4  # signs of life during LINGER seconds
@@ -59,7 +61,7 @@ class SshProcess(Process):
         """Start a command whose output is appended to the file `log`; `grace`: seconds from SIGTERM to SIGKILL."""
         assignments = (f"{name}={value}" for name, value in command.env.items())
         line = Command(("exec", "env", *assignments, *command.argv), cwd=command.cwd).line()
-        starting = shell(START, GUARD, REAPER, HOLD, log, linger(connection), str(math.ceil(grace * 10)), line)
+        starting = _with_signals(START, GUARD, REAPER, HOLD, log, linger(connection), str(math.ceil(grace * 10)), line)
         channel = await connection.channel(starting.argv)
         folder = (await channel.stdout.readline()).strip()
         if not folder:
@@ -96,13 +98,18 @@ class SshProcess(Process):
         """Wait for the exit status, over several connections if needed; None where the status is lost."""
         try:
             while (done := await self._channel.wait()).returncode is None:
-                holding = shell(HOLD, self._folder, linger(self._connection))
+                holding = _with_signals(HOLD, self._folder, linger(self._connection))
                 self._channel = await self._connection.channel(holding.argv)
             await self._transport.run(Command(("rm", "-rf", self._folder)), timeout=STOP_MARGIN)
         except HostError:
             return None
         text = done.stdout.strip()
         return negative_signal(int(text)) if text.isdigit() else None
+
+
+def _with_signals(script: str, *arguments: str) -> Command:
+    """A shell that runs a script, also where the user's shell ignores signals."""
+    return shell(SIGNALS, *shell(script, *arguments).argv)
 
 
 def linger(connection: SshConnection) -> str:
