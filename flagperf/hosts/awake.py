@@ -78,3 +78,23 @@ async def within(work: Awaitable[T], seconds: float, pulse: Pulse | None = None)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     return task.result()
+
+
+async def at_most(work: Awaitable[T], seconds: float) -> T:
+    """Wait for short work, at most this many seconds. asyncio.wait_for loses cancellations before Python 3.12.
+
+    Raises:
+        asyncio.TimeoutError: the work took longer, and was cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise asyncio.TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
+        if not task.done():
+            await asyncio.gather(task, return_exceptions=True)
+        elif not task.cancelled():
+            task.exception()  # asked for, also where this wait was cancelled

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 NEW, USED = "flagperf-new-", "flagperf-socket-"
+LONGEST = 72  # characters of a folder for temporary files; a socket's path has at most 107
 
 
 @contextmanager
 def socket_folder() -> Iterator[Path]:
     """A folder that only this user can open. It is locked while this process lives, and removed after the block."""
-    new = Path(tempfile.mkdtemp(prefix=NEW))
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=_place()))
     with _open(new) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX)
         # Other launchers ignore the folder until it has its new name.
@@ -61,11 +62,17 @@ async def served(
 
 def remove_dead_socket_folders() -> None:
     """Remove this user's socket folders that no process has locked."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{USED}*"):
+    for folder in _place().glob(f"{USED}*"):
         with suppress(OSError), _open(folder) as fd:
             if os.fstat(fd).st_uid == os.geteuid():
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder)
+
+
+def _place() -> Path:
+    """The folder for temporary files; /tmp where its path is too long for sockets."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(os.fsencode(folder)) <= LONGEST else "/tmp")
 
 
 @contextmanager

@@ -4,6 +4,12 @@
 # Names go to the log, values nowhere: not onto a command line either. An exported function of bash is a variable, too.
 set -f
 unset -f command echo sed tr # which bash may have from the environment, also as sh
+# The path of a socket has at most 107 characters, and data loaders make theirs below the folder of temporary files.
+for room in "$TMPDIR" "$TEMP" "$TMP"; do [ "$room" ] && break; done
+if [ "${#room}" -gt 72 ] && [ -w /tmp ]; then
+    echo "flagperf: the ranks have TMPDIR=/tmp: sockets below $room would have too long paths" >&2
+    export TMPDIR=/tmp
+fi
 old=$IFS
 IFS='
 '

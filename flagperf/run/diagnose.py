@@ -32,7 +32,7 @@ from flagperf.run.blame import (
     signal_name,
 )
 from flagperf.run.node_run import NodeRun
-from flagperf.run.stacks import stack, stuck, write_stacks
+from flagperf.run.stacks import last_traceback, stack, stuck, write_stacks
 
 OUT_OF_MEMORY = "out of memory: killed by the kernel"
 LATE = 2.0  # seconds; a launcher's end is seen no later than that
@@ -192,10 +192,19 @@ async def passed_deadline(problem: str, silent: Collection[int], nodes: Sequence
     rank = _hanging(silent, logs, _patterns(nodes[0]).waiting)
     shown = min(silent, default=0) if rank is None else rank
     log = "\n".join(stack(logs[shown])) or logs[shown] or (await _reports([owner[shown]]))[owner[shown]]
+    earlier = _earlier_traceback(logs, shown)
     if rank is not None:
-        return failure([owner[rank]], problem, rank=rank, lines=last_lines(log))
+        return failure([owner[rank]], problem, rank=rank, lines=(*last_lines(log), *earlier))
     suspects = [owner[rank] for rank in sorted(silent)] or nodes
-    return failure(suspects, problem, lines=_lines_of(shown, owner[shown], log))
+    return failure(suspects, problem, lines=(*_lines_of(shown, owner[shown], log), *earlier))
+
+
+def _earlier_traceback(logs: Mapping[int, str], shown: int) -> tuple[str, ...]:
+    """The last traceback of a rank, the shown one first. The rank may wait for what it ended."""
+    for rank in (shown, *sorted(logs)):
+        if lines := last_traceback(logs[rank]):
+            return (f"the last traceback in the log of rank {rank}:", *lines)
+    return ()
 
 
 def _hanging(silent: Collection[int], logs: Mapping[int, str], waiting: Collection[str]) -> int | None:

@@ -18,6 +18,8 @@ SETTLE = 0.3  # seconds for the stacks to be written
 
 ABORT = MARKED + script(__file__, "abort_ranks.sh")
 
+TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK_LINES = 7  # lines of a traceback that are shown
 FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)
 
 
@@ -34,6 +36,14 @@ def stack(log: str) -> tuple[str, ...]:
     """The main thread's stack at the end of a rank's log, innermost frame first; empty without a stack."""
     _, marker, dump = log.rpartition("\nCurrent thread ")
     return tuple(FRAME.findall(dump.partition("\n\n")[0])) if marker else ()
+
+
+def last_traceback(log: str) -> tuple[str, ...]:
+    """The end of the last traceback in a rank's log; empty without one. Its exception may have ended a thread only."""
+    _, begin, rest = log.rpartition(f"\n{TRACEBACK}") if f"\n{TRACEBACK}" in log else log.rpartition(TRACEBACK)
+    lines = rest.splitlines()[1:] if begin else []
+    length = next((number for number, line in enumerate(lines, 1) if line[:1].strip()), len(lines))
+    return tuple(line for line in lines[:length] if line.strip())[-TRACEBACK_LINES:]
 
 
 def stuck(logs: Mapping[int, str], waiting: Iterable[str]) -> int | None:

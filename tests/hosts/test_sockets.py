@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,17 @@ def test_a_folder_is_gone_after_its_use_and_stays_while_it_is_in_use(
         assert [path.name for path in folder.iterdir()] == ["socket"]
         assert folder.stat().st_mode & 0o777 == 0o700
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_socket_fits_also_where_the_path_of_temporary_files_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 80)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with socket_folder() as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "socket"))
+    assert (folder.exists(), list(long.iterdir())) == (False, [])
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

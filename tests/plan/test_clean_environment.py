@@ -86,6 +86,24 @@ def test_what_is_listed_reaches_the_ranks(tmp_path: Path, shell: str) -> None:
     assert named(left_out) | {"BASH_FUNC_exec%%", "BASH_FUNC_tr%%"} == set(ATTACKS)  # sh passes on no functions
 
 
+@pytest.mark.parametrize(
+    ("variables", "room"),
+    [
+        pytest.param({"TMPDIR": "/scratch/{long}"}, "/tmp", id="a long TMPDIR"),
+        pytest.param({"TEMP": "/scratch/{long}"}, "/tmp", id="a long TEMP"),
+        pytest.param({"TMPDIR": "/scratch/1", "TEMP": "/scratch/{long}"}, "/scratch/1", id="a short TMPDIR"),
+        pytest.param({"TMPDIR": ""}, "", id="none"),
+    ],
+)
+def test_sockets_fit_below_the_folder_for_temporary_files(tmp_path: Path, variables: dict[str, str], room: str) -> None:
+    """A data loader whose socket has too long a path waits for ever."""
+    laid_out(tmp_path, run_of())
+    given = {name: value.replace("{long}", "x" * 80) for name, value in variables.items()}
+    argv = ("sh", str(tmp_path / ENVIRONMENT), "env", "-0")
+    reached, log = reaching(argv, tmp_path, {"TMPDIR": "", **given})
+    assert (reached["TMPDIR"], "TMPDIR=/tmp" in log) == (room, room == "/tmp")
+
+
 def test_what_a_vendors_script_exports_is_looked_at_too(tmp_path: Path) -> None:
     """bash, which sources it, has a clean environment already. PYTHONPATH passes, and the ranks tell what it adds."""
     script = tmp_path / "env.sh"

@@ -12,7 +12,7 @@ from example import PYTORCH
 
 from flagperf.contract.command import Command
 from flagperf.hosts.local import LocalTransport
-from flagperf.run.stacks import stack, stuck, write_stacks
+from flagperf.run.stacks import last_traceback, stack, stuck, write_stacks
 
 DUMP = """\
 [PerfLog] ...
@@ -43,6 +43,30 @@ DATA, COLLECTIVE, BACKWARD = (DUMP.format(frames=frames) for frames in (IN_DATA,
 def test_stack_is_that_of_the_main_thread() -> None:
     assert stack(DATA) == tuple(IN_DATA.splitlines())
     assert stack("no dump\n") == ()
+
+
+FEEDER = """\
+Traceback (most recent call last):
+  File "/lib/python3.11/multiprocessing/queues.py", line 244, in _feed
+    obj = _ForkingPickler.dumps(obj)
+OSError: AF_UNIX path too long
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "lines"),
+    [
+        pytest.param("step 1\n" + FEEDER + DATA, FEEDER.splitlines()[1:], id="before the stack of a hang"),
+        pytest.param(FEEDER, FEEDER.splitlines()[1:], id="alone"),
+        pytest.param(
+            FEEDER.replace("AF_UNIX path", "first") + "x\n" + FEEDER + "y\n", FEEDER.splitlines()[1:], id="last"
+        ),
+        pytest.param(DATA, [], id="none"),
+        pytest.param("Traceback (most recent call last):", [], id="cut off"),
+    ],
+)
+def test_the_last_traceback_of_a_log(log: str, lines: list[str]) -> None:
+    assert last_traceback(log) == tuple(lines)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
-from flagperf.hosts.awake import Pulse, within
+from flagperf.hosts.awake import Pulse, at_most, within
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.clock import offset_and_shell
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
@@ -137,7 +137,7 @@ class SshTransport(Transport):
                 return content
 
         async def limited(files: asyncssh.SFTPClient) -> bytes:
-            return await self._while_moving(files, lambda limit: asyncio.wait_for(work(files), limit))
+            return await self._while_moving(files, lambda limit: at_most(work(files), limit))
 
         try:
             return await self._with_files(limited)
@@ -227,7 +227,7 @@ class SshTransport(Transport):
             try:
                 if self._files is None:
                     starting = used[-1].start_sftp_client(path_errors="surrogateescape")
-                    self._files = await asyncio.wait_for(starting, FILES)
+                    self._files = await at_most(starting, FILES)
                 return await work(self._files)
             except asyncssh.SFTPNoSuchFile as error:
                 raise FileNotFoundError(error.reason) from error
