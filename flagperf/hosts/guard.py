@@ -62,6 +62,15 @@ def signal_all(number: int, seconds: float) -> bool:
     return True
 
 
+def reap(command: int) -> None:
+    """Take the exit statuses of orphans that have ended, so that none stays as a zombie; not that of the command."""
+    with contextlib.suppress(ChildProcessError):  # no child is left
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == command:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+
 def end(returncode: int) -> None:
     """End this process like the command: with its exit status or by its signal."""
     if returncode < 0:
@@ -89,6 +98,7 @@ def main(grace: float, argv: list[str]) -> None:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
     while command.poll() is None:
+        reap(command.pid)
         ready, _, _ = select.select([wakeup, sys.stdin.fileno()], [], [])
         received = os.read(wakeup, 4096) if wakeup in ready else b""
         closed = sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 4096)

@@ -99,6 +99,19 @@ async def test_start_gives_status_and_log(
     assert await process.reason() is None
 
 
+async def test_orphans_that_ended_do_not_stay_as_zombies(here: LocalTransport, tmp_path: Path) -> None:
+    """A training may start a short program thousands of times."""
+    orphans = "for number in 1 2 3 4 5 6 7 8 9; do (sleep 0.1; exit 5) & done; sleep 0.01; kill $! 2>/dev/null"
+    words = ("sh", "-c", f"(sh -c '{orphans}'); echo begun; sleep 4718")
+    log = tmp_path / "log"
+    process = await here.start(Command(words), log=str(log), grace=1)
+    await until(lambda: log.read_text() == "begun\n")
+    (guard,) = (process for process, line in started() if "guard.py 1 sh" in line)
+    await until(lambda: [child.status() for child in guard.children()] == [psutil.STATUS_SLEEPING])
+    await process.stop()
+    assert await process.wait() == -signal.SIGTERM
+
+
 async def test_stop_ends_the_whole_tree(here: LocalTransport, tmp_path: Path) -> None:
     process = await here.start(Command(("sh", "-c", DEAF_TREE)), log=str(tmp_path / "log"), grace=0.3)
     await until(lambda: {"sleep 4711", "sleep 4712"} <= set(running("sleep 471")))
