@@ -11,11 +11,13 @@ import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from flagperf.compare.checksums import Checksums, compared
 from flagperf.compare.gate import Decision, Outcome
 from flagperf.compare.jobs import NamedJob
 from flagperf.compare.likeness import NAMED, NOT_SET, check_alike, differences
+from flagperf.contract.mesh import Mesh
 from flagperf.contract.records import Result
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import first_rank_log
@@ -23,11 +25,13 @@ from flagperf.results.summary import metric, usable
 
 LEAST_STEPS = 5  # steps in the logs of both trainings
 SHOWN = 5  # so many steps are named that only one training logged
-SCALE = ("nnodes", "nproc")  # only their product must be equal
+# How the samples of an optimizer step are divided over devices and micro steps: only their number must be equal.
+SPLIT = ("nnodes", "nproc", "train_batch_size", "gradient_accumulation_steps", "eval_batch_size", "parallel")
+SAMPLES, ONE_STEP = "samples of a step", "devices with data of their own x micro steps x train_batch_size"
 # These keys change the numbers of a training only by rounding: output, paths of data (fingerprints are compared), and
 # the kernels of the device.
 FREE_KEYS = (
-    *(key for key in NAMED if key not in SCALE),
+    *(key for key in NAMED if key not in SPLIT),
     *("log_freq", "sinks", "checkpoint_freq", "process_group_timeout", "vendor"),
     *("train_path", "eval_path", "weights_path", "train_annotations", "eval_annotations", "tokenizer_path"),
     *("compile", "memory_format", "activation_checkpointing", "checkpoint_modules", "cudnn_benchmark"),
@@ -50,7 +54,8 @@ class Alignment:
     metric: str | None  # figure of the case's target; None: the case has no target
     metrics: tuple[float | None, float | None]  # final values of the reference and of the other
     unpaired: tuple[int, ...] = ()  # seeds of rounds that only one of the jobs has
-    checksums: Checksums | None = None  # None: not logged by both
+    checksums: Checksums | None = None  # None: not logged by both, or of other shares of a step
+    splits: tuple[Split, Split] | None = None
 
     @property
     def steps(self) -> list[int]:
@@ -97,6 +102,9 @@ class Alignment:
 
     def _why(self) -> str:
         parts = [f"seed {self.seed}", f"{len(self.steps)} steps in common"]
+        if self.splits and self.splits[0] != self.splits[1]:
+            reference, other = self.splits
+            parts.append(f"samples of a step {other}, of the reference {reference}")
         if self.loss_error is not None:
             parts.append(f"mean error of the loss {_percent(self.loss_error)}")
             if self.outside is None:
@@ -154,6 +162,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
         texts = (", ".join(map(str, sorted(known))) or "not known" for known in (seeds, other_seeds))
         raise _differ(names, "seed", *texts)
     name = metric(reference.summary)
+    splits = (Split.of(reference.summary.config), Split.of(other.summary.config))
     return [
         Alignment(
             *names,
@@ -164,7 +173,10 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
             name,
             (seeds[seed].values.get(name or ""), other_seeds[seed].values.get(name or "")),
             tuple(sorted(seeds.keys() ^ other_seeds.keys())),
-            compared(_round(reference, seeds[seed]), _round(other, other_seeds[seed])),
+            compared(_round(reference, seeds[seed]), _round(other, other_seeds[seed]))
+            if splits[0] == splits[1]
+            else None,
+            splits,
         )
         for seed in common
     ]
@@ -172,12 +184,38 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
 
 def _check_settings(reference: NamedJob, other: NamedJob, across: Collection[str]) -> None:
     """Raise an error where a setting differs that changes the computation."""
-    left, right = (job.summary.identity.devices for job in (reference, other))
-    free = (*FREE_KEYS, *across, *(SCALE if left == right else ()))
+    names = reference.name, other.name
+    base_split, split = Split.of(reference.summary.config), Split.of(other.summary.config)
+    if base_split.samples != split.samples:
+        texts = (f"{each.samples}: {each}" for each in (base_split, split))
+        raise _differ(names, SAMPLES, *texts)
     for key, base, given in differences(reference.summary, other.summary):
-        is_free = any(key == section or key.startswith(f"{section}.") for section in free)
+        is_free = any(key == section or key.startswith(f"{section}.") for section in (*FREE_KEYS, *across, *SPLIT))
         if not is_free and not key.startswith(NOT_SET):
-            raise _differ((reference.name, other.name), key, base, given)
+            raise _differ(names, key, base, given)
+
+
+class Split(NamedTuple):
+    """How the samples of an optimizer step are divided."""
+
+    data_ranks: int
+    micro_steps: int
+    batch: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Split:
+        """That of a configuration; an older one may lack keys."""
+        mesh = (config.get("parallel") or {}).get("mesh") or {"dp_replicate": -1}
+        data_ranks = Mesh.of(mesh, config["nnodes"] * config["nproc"]).data_ranks
+        return cls(data_ranks, config.get("gradient_accumulation_steps", 1), config["train_batch_size"])
+
+    @property
+    def samples(self) -> int:
+        """Of the whole job."""
+        return math.prod(self)
+
+    def __str__(self) -> str:
+        return " x ".join(map(str, self))
 
 
 def _differ(names: tuple[str, str], key: str, base: str, given: str) -> ConfigError:
@@ -187,7 +225,7 @@ def _differ(names: tuple[str, str], key: str, base: str, given: str) -> ConfigEr
         key=key,
         given=given,
         allowed=f"{base}, as in {names[0]}",
-        advice=f"train again with the same {key}",
+        advice=f"train again with the same {key}" + (f" ({ONE_STEP})" if key == SAMPLES else ""),
     )
 
 

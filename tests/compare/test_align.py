@@ -151,6 +151,9 @@ MAY_DIFFER: dict[str, dict[str, Any]] = {
     },
     "what is written": {"config": {"log_freq": 5, "mutable": ["lr", "train_batch_size", "log_freq"]}},
     "hosts of as many devices": {"config": {"nnodes": 4, "nproc": 4}},
+    "a card of four devices": {"config": {"nnodes": 1, "nproc": 64, "train_batch_size": 8}},
+    "micro steps": {"config": {"nnodes": 1, "nproc": 4, "gradient_accumulation_steps": 4}},
+    "ranks that share samples": {"config": {"nproc": 16, "parallel": {"mesh": {"dp_replicate": -1, "tp": 2}}}},
     "configured seed": {"config": {"seed": 3, "mutable": ["lr", "train_batch_size", "seed"]}},
 }
 
@@ -165,7 +168,6 @@ def test_what_may_differ(tmp_path: Path, changed: dict[str, Any]) -> None:
     ("changed", "key", "given", "allowed"),
     [
         pytest.param({"config": {"lr": 0.2}}, "lr", "0.2", "0.1", id="a setting"),
-        pytest.param({"config": {"nproc": 4}}, "nproc", "4", "8", id="devices"),
         pytest.param({"seed": 1}, "seed", "1", "0", id="the seed"),
         pytest.param({"seed": None}, "seed", "not known", "0", id="no seed"),
     ],
@@ -178,6 +180,32 @@ def test_what_may_not_differ(tmp_path: Path, changed: dict[str, Any], key: str, 
         f"  key:     {key}\n  given:   {given}\n  allowed: {allowed}, as in {tmp_path}/a/{JOB}\n"
         f"  do:      train again with the same {key}"
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "given"),
+    [
+        pytest.param({"nproc": 4}, "256: 8 x 1 x 32", id="devices"),
+        pytest.param({"train_batch_size": 16}, "256: 16 x 1 x 16", id="batch"),
+        pytest.param({"nproc": 4, "gradient_accumulation_steps": 4}, "1024: 8 x 4 x 32", id="micro steps"),
+        pytest.param({"parallel": {"mesh": {"dp_replicate": -1, "tp": 2}}}, "256: 8 x 1 x 32", id="mesh"),
+    ],
+)
+def test_samples_of_a_step_may_not_differ(tmp_path: Path, changed: dict[str, Any], given: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        align(training(tmp_path / "a"), training(tmp_path / "b", config=changed), 0.01)
+    assert str(caught.value) == (
+        f"these trainings cannot be aligned: their computations differ\n  where:   {tmp_path}/b/{JOB}\n"
+        f"  key:     samples of a step\n  given:   {given}\n  allowed: 512: 16 x 1 x 32, as in {tmp_path}/a/{JOB}\n"
+        "  do:      train again with the same samples of a step (devices with data of their own x micro steps x "
+        "train_batch_size)"
+    )
+
+
+def test_another_division_of_a_step_is_named(tmp_path: Path) -> None:
+    other = training(tmp_path / "b", config={"nnodes": 1, "nproc": 64, "train_batch_size": 8})
+    (found,) = align(training(tmp_path / "a"), other, 0.01)
+    assert ", samples of a step 64 x 1 x 8, of the reference 16 x 1 x 32, " in found.decision.why
 
 
 def test_unlike_jobs_are_refused_as_ever(tmp_path: Path) -> None:
