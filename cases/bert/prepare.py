@@ -20,6 +20,7 @@ from typing import Any
 from cases.bert.examples import Document, Recipe, Vocabulary, make_examples
 from cases.bert.shard import write_shard
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 log = logging.getLogger(__name__)
 
@@ -123,13 +124,9 @@ def _special_tokens(tokenizer: Any, vocabulary: Path) -> Vocabulary:
 def read_documents(path: Path, tokenizer: Any) -> list[Document]:
     """The documents of a text file, tokenised; those without a token are left out."""
     documents: list[Document] = [[]]
-    with path.open(encoding="utf-8") as text:
-        try:
-            for line in map(str.strip, text):
-                if not line:
-                    documents.append([])
-                elif tokens := tokenizer.encode(line).ids:
-                    documents[-1].append(tokens)
-        except UnicodeDecodeError as error:
-            raise ConfigError("not a text in UTF-8", where=str(path), key="source", given=error) from None
+    for line in map(str.strip, lines(path, "source")):
+        if not line:
+            documents.append([])
+        elif tokens := tokenizer.encode(line).ids:
+            documents[-1].append(tokens)
     return [document for document in documents if document]

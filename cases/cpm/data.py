@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
 from typing import Tuple
 
 import torch
@@ -12,6 +11,7 @@ from torch.utils.data import Dataset
 
 from cases.cpm.tokens import Tokenizer
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 IGNORED = -100  # the label where nothing is to be predicted; PyTorch's losses leave it out
 
@@ -32,7 +32,9 @@ class Conversations(Dataset[Tuple[Tensor, Tensor]]):
     def __init__(self, path: str, tokenizer: str, vocab_size: int, length: int) -> None:
         self.tokenizer = Tokenizer(tokenizer, vocab_size)
         self.length = length
-        self.lines = _lines(path)
+        self.lines = [f"{line}\n" for line in lines(path)]
+        if not self.lines:
+            raise ConfigError("no conversations in this split of the data set", where=path, key="data_dir")
         self.samples = [(number, start) for number, line in enumerate(self.lines) for start in self._starts(line)]
 
     def _starts(self, line: str) -> range:
@@ -69,16 +71,3 @@ def _most_tokens(line: str) -> int:
     some), with a space before each word.
     """
     return len(unicodedata.normalize("NFKC", line)) + len(line) + 1
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            lines = file.readlines()
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=path, key="data_dir") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError("the text is not UTF-8", where=path, key="data_dir", given=str(error)) from None
-    if not lines:
-        raise ConfigError("no conversations in this split of the data set", where=path, key="data_dir")
-    return lines

@@ -6,7 +6,6 @@ resizes and pads them. Those of one batch have sizes of their own, so a batch is
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from torch.utils.data import Dataset
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from cases.detection.annotations import is_object, read_annotations
 from cases.image_classification.data import read_image
 from flagperf.errors import ConfigError
 
@@ -28,14 +28,24 @@ Sample = Tuple[Tensor, Target]
 
 
 class CocoImages(Dataset[Sample]):
-    """All images of one split, for evaluation. The target of an image is its number in the annotations."""
+    """All images of one split, for evaluation. The target of an image is its number in the annotations.
 
-    def __init__(self, images: str, annotations: str) -> None:
+    Args:
+        images, annotations: folder and JSON file of the split.
+        masks: whether masks are evaluated, too.
+    """
+
+    def __init__(self, images: str, annotations: str, masks: bool = False) -> None:
         self.folder = Path(images)
-        self.images = [(image["file_name"], image["id"]) for image in read_annotations(annotations)["images"]]
+        content = read_annotations(annotations, masks)
+        self.images = [(image["file_name"], image["id"]) for image in content["images"]]
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def source(self, index: int) -> str:
+        """The file of an image."""
+        return self.images[index][0]  # type: ignore[no-any-return]
 
     def __getitem__(self, index: int) -> Sample:
         name, number = self.images[index]
@@ -78,8 +88,7 @@ class CocoObjects(Dataset[Sample]):
     ) -> None:
         self.folder, self.masks = Path(images), masks
         self.transform = v2.Compose([*transforms, v2.ToPureTensor()])
-        content = read_annotations(annotations)
-        _check_categories(content["annotations"], num_classes, annotations)
+        content = read_annotations(annotations, masks, num_classes)
         records = [_record(image, objects, masks) for image, objects in _with_objects(content, keep_empty)]
         if not records:
             raise ConfigError("no image of this split has an object", where=annotations, key="data_dir")
@@ -88,6 +97,10 @@ class CocoObjects(Dataset[Sample]):
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def source(self, index: int) -> str:
+        """The file of an image."""
+        return self.records[index]["file_name"]  # type: ignore[no-any-return]
 
     def __getitem__(self, index: int) -> Sample:
         record = self.records[index]
@@ -164,26 +177,6 @@ class PackedRecords:
         return pickle.loads(memoryview(self._bytes)[start : self._ends[index]])
 
 
-def read_annotations(path: str) -> dict[str, Any]:
-    """Content of a file such as instances_train2017.json."""
-    try:
-        content = json.loads(Path(path).read_bytes())
-        missing = {"images", "annotations", "categories"} - content.keys()
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=path, key="data_dir") from None
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(
-            "cannot read the annotations",
-            where=path,
-            given=str(error),
-            allowed="a JSON file of COCO's instances",
-            advice="unpack the archive of the annotations again, or fetch it again",
-        ) from None
-    if missing:
-        raise ConfigError("the annotations lack some of their parts", where=path, given=", ".join(sorted(missing)))
-    return content  # type: ignore[no-any-return]
-
-
 def draw_masks(segmentations: Sequence[Any], size: tuple[int, int]) -> Tensor:
     """Masks [objects, height, width], uint8, of polygons or run lengths as COCO writes them."""
     from faster_coco_eval.core import mask  # as pycocotools'; masks are for some cases only
@@ -216,7 +209,7 @@ def _record(image: Mapping[str, Any], objects: Iterable[Mapping[str, Any]], mask
         record["segmentations"] = []
     for annotation in objects:
         left, top, right, bottom = _corners(annotation["bbox"], width, height)
-        if annotation.get("iscrowd", 0) or right <= left or bottom <= top:
+        if not is_object(annotation) or right <= left or bottom <= top:
             continue
         record["boxes"].append((left, top, right, bottom))
         record["labels"].append(annotation["category_id"])
@@ -230,18 +223,6 @@ def _corners(box: Sequence[float], width: int, height: int) -> tuple[float, floa
     left, top = box[0], box[1]
     right, bottom = left + box[2], top + box[3]
     return min(max(left, 0), width), min(max(top, 0), height), min(max(right, 0), width), min(max(bottom, 0), height)
-
-
-def _check_categories(annotations: Iterable[Mapping[str, Any]], num_classes: int, path: str) -> None:
-    highest = max((annotation["category_id"] for annotation in annotations), default=0)
-    if highest >= num_classes:
-        raise ConfigError(
-            "the annotations have a category beyond the classes of the network",
-            where=path,
-            key="num_classes",
-            given=num_classes,
-            allowed=f"at least {highest + 1}: category {highest}, and the background",
-        )
 
 
 def _groups(sizes: Sequence[tuple[int, int]], factor: int | None) -> list[int]:

@@ -20,6 +20,7 @@ from typing import Any, Callable, List
 from cases.conversion import reported
 from cases.glm.writer import Choice, QuestionWriter, Special
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +84,14 @@ def queries(path: Path) -> Iterator[Query]:
             given=path.parent,
             allowed="train.jsonl and val.jsonl of ReCoRD, vocab.txt of bert-large-uncased",
         )
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                queries = list(_queries(json.loads(line)))
-            except (ValueError, KeyError, TypeError) as error:
-                problem = f"line {number} is no passage of ReCoRD with its questions and answers"
-                given = f"{type(error).__name__}: {error}"
-                raise ConfigError(problem, where=str(path), key="source", given=given) from None
-            yield from queries
+    for number, line in enumerate(lines(path, "source"), 1):
+        try:
+            queries = list(_queries(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"line {number} is no passage of ReCoRD with its questions and answers"
+            given = f"{type(error).__name__}: {error}"
+            raise ConfigError(problem, where=str(path), key="source", given=given) from None
+        yield from queries
 
 
 def _queries(article: Mapping[str, Any]) -> Iterator[Query]:
@@ -154,16 +154,16 @@ def _tokenizer(path: Path, size: int) -> tuple[Tokens, Special]:
     """A function from a text to BERT's tokens, and the special tokens. Texts that come again are kept."""
     from tokenizers import BertWordPieceTokenizer
 
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    if len(lines) != size or not {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"} <= set(lines):
+    words = list(lines(path, "source")) if path.is_file() else []
+    if len(words) != size or not {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"} <= set(words):
         raise ConfigError(
             "no vocabulary of BERT" if path.is_file() else "the source has no vocab.txt",
             where=str(path),
             key="source",
-            given=f"{len(lines)} lines",
+            given=f"{len(words)} lines",
             allowed=f"vocab.txt of bert-large-uncased, {size} lines",
         )
-    vocabulary = {token: number for number, token in enumerate(lines)}
+    vocabulary = {token: number for number, token in enumerate(words)}
     tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=True)
 
     @lru_cache(maxsize=10_000)

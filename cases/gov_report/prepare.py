@@ -20,6 +20,7 @@ from cases.gov_report.data import NOT_COUNTED
 from cases.gov_report.weights import join
 from cases.language_model.prepare import read_tokenizer
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 log = logging.getLogger(__name__)
 
@@ -68,19 +69,18 @@ def _reports(path: Path, tokenizer: Any, end: str, summaries_only: bool) -> Iter
     """Each report with its summary; `summaries_only`: only the words of the summary have labels."""
     if not path.is_file():
         raise ConfigError("the source lacks a file", key="source", given=path.parent, allowed=path.name)
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(reported(file, log, "%s: %d reports", path.name), 1):
-            try:
-                document = json.loads(line)
-                prompt = PROMPT.format(document["input"])
-                tokens = np.array(tokenizer.encode(f"{prompt} {document['output']}{end}").ids, np.int32)
-            except (ValueError, KeyError, TypeError) as error:
-                problem = f"line {number} is no report with its summary"
-                raise ConfigError(problem, where=str(path), key="source", given=error) from None
-            labels = tokens.copy()
-            if summaries_only:
-                labels[: len(tokenizer.encode(prompt).ids)] = labels[-1] = NOT_COUNTED
-            yield tokens, labels
+    for number, line in enumerate(reported(lines(path, "source"), log, "%s: %d reports", path.name), 1):
+        try:
+            document = json.loads(line)
+            prompt = PROMPT.format(document["input"])
+            tokens = np.array(tokenizer.encode(f"{prompt} {document['output']}{end}").ids, np.int32)
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"line {number} is no report with its summary"
+            raise ConfigError(problem, where=str(path), key="source", given=error) from None
+        labels = tokens.copy()
+        if summaries_only:
+            labels[: len(tokenizer.encode(prompt).ids)] = labels[-1] = NOT_COUNTED
+        yield tokens, labels
 
 
 def _packed(reports: Sequence[Report], length: int, shards: int) -> Report:

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from cases.speech_synthesis.text import symbols
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 Sentence = Tuple[Tensor, Tensor]  # symbols [symbols], log-mel spectrogram [mels, frames]
 Segment = Tuple[Tensor, Tensor]  # log-mel spectrogram [mels, frames], audio [samples]
@@ -37,20 +38,24 @@ class Clips:
 
     def __init__(self, root: str, file_list: str, spectrogram: Any) -> None:
         self.spectrogram = spectrogram
-        lines = [line.split("|", 1) for line in _read(file_list).splitlines() if line]
-        if not lines or any(len(line) != 2 for line in lines):
-            raise ConfigError(
-                "this is no list of clips",
-                where=file_list,
-                key="data_dir",
-                given=next(("|".join(line) for line in lines if len(line) != 2), "no lines"),
-                allowed="<path of a wav file below data_dir>|<text> in each line",
-            )
-        self.paths = [Path(root, path) for path, _ in lines]
-        self.texts = [text for _, text in lines]
+        self.paths: list[Path] = []
+        self.texts: list[str] = []
+        for number, line in enumerate(lines(file_list), 1):
+            path, found, text = line.partition("|")
+            if found:
+                self.paths.append(Path(root, path))
+                self.texts.append(text)
+            elif line:
+                raise _no_list(f"{file_list}:{number}", line)
+        if not self.paths:
+            raise _no_list(file_list, "no lines")
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def source(self, index: int) -> str:
+        """The file of a clip."""
+        return str(self.paths[index])
 
     def open(self, index: int) -> soundfile.SoundFile:
         """The file of one clip, at its beginning."""
@@ -148,8 +153,6 @@ class Segments(Clips, Dataset[Segment]):
         return self.log_mel(audio), audio
 
 
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=path, key="data_dir") from None
+def _no_list(where: str, given: str) -> ConfigError:
+    allowed = "<path of a wav file below data_dir>|<text> in each line"
+    return ConfigError("this is no list of clips", where=where, key="data_dir", given=given, allowed=allowed)

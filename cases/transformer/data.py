@@ -21,6 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 BEGIN, PAD, END, UNKNOWN = range(4)  # first tokens of the vocabulary, numbered as fairseq does
 TOKEN, PLACE = np.dtype("<u2"), np.dtype("<i8")  # in the files
@@ -128,7 +129,7 @@ class EvalSentences(Dataset[Tuple[Tensor, str]]):
 
     def __init__(self, source: str, references: str) -> None:
         self.source = Sentences(source)
-        self.references = read_lines(references)
+        self.references = list(lines(references))
         if len(self.references) != len(self.source):
             raise ConfigError(
                 "not every sentence has one reference",
@@ -173,14 +174,3 @@ def batch_edges(longest: NDArray[np.int64], batch_size: int) -> list[int]:
 def padded(sentences: Sequence[Tensor]) -> Tensor:
     """One row a sentence, filled up at its end."""
     return pad_sequence(list(sentences), batch_first=True, padding_value=PAD)
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Lines of a text file. Only a line feed ends one: other characters that Unicode counts as such are text."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-        return (text[:-1] if text.endswith("\n") else text).split("\n")
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=str(path), key="data_dir") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError("not a text file in UTF-8", where=str(path), key="data_dir", given=str(error)) from None

@@ -21,6 +21,7 @@ import numpy as np
 
 from cases.transformer.data import BEGIN, END, PAD, PLACE, TOKEN, UNKNOWN
 from flagperf.errors import ConfigError
+from flagperf.trainer.data import texts
 
 log = logging.getLogger(__name__)
 
@@ -186,17 +187,10 @@ def parallel(paths: Iterable[tuple[Path, Path]]) -> Iterator[Texts]:
 def lines(path: Path) -> Iterator[str]:
     """Sentences of a text file, one a line, or of an SGML file, one in each <seg> element.
 
-    Only a line feed ends a line: other characters that Unicode counts as such occur in the text of one language only.
+    Characters that Unicode counts as line ends, beside the line feed, occur in the text of one language only.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise ConfigError(
-                    "not a text file in UTF-8", where=f"{path}, line {number}", key="source", given=str(error)
-                ) from None
-            if path.suffix != ".sgm":
-                yield text
-            elif segment := SEGMENT.search(text):
-                yield html.unescape(segment[1])
+    for text in map(str.strip, texts.lines(path, "source")):
+        if path.suffix != ".sgm":
+            yield text
+        elif segment := SEGMENT.search(text):
+            yield html.unescape(segment[1])

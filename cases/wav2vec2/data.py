@@ -15,9 +15,11 @@ import soundfile
 import torch
 from torch import Generator, Tensor
 from torch.utils.data import Dataset
+from typing_extensions import override
 
 from cases.wav2vec2.masking import Batch, Masking, numpy_seed
 from flagperf.errors import ConfigError
+from flagperf.trainer.data.texts import lines
 
 
 class Utterances(Dataset[Any]):
@@ -47,6 +49,10 @@ class Utterances(Dataset[Any]):
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def source(self, index: int) -> str:
+        """The file of a sample."""
+        return self.paths[index]
 
     def read(self, index: int) -> Tensor:
         """The audio samples of one utterance, within [-1, 1]."""
@@ -131,6 +137,10 @@ class EvalUtterances(Utterances):
         self.eval_crop = eval_crop
         self.order = self.sizes.argsort(descending=True, stable=True).tolist()
 
+    @override
+    def source(self, index: int) -> str:
+        return super().source(self.order[index])
+
     def __getitem__(self, index: int) -> Batch:
         audio = self.read(self.order[index])
         size = len(audio) - len(audio) % self.eval_crop or len(audio)
@@ -144,12 +154,9 @@ class EvalUtterances(Utterances):
 
 def read_manifest(manifest: Path) -> tuple[Path, list[tuple[str, int]]]:
     """The folder of the paths as the manifest has it, and each path with its number of audio samples."""
-    try:
-        root, *lines = manifest.read_text(encoding="utf-8").splitlines() or [""]
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=str(manifest), key="data_dir") from None
+    root, *listed = [*lines(manifest)] or [""]
     files = []
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(listed, 2):
         path, _, size = line.rpartition("\t")
         if not path or not size.isdecimal():
             raise ConfigError(

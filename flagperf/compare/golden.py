@@ -26,7 +26,8 @@ COMPUTED = (  # keys that decide the computation; the precision has a band of it
     *("max_steps", "eval_interval_steps", "clip_grad", "sync_bn", "ema", "float8_modules", "synthetic", "seed"),
     *("random_numbers", "nnodes", "nproc"),
 )
-NEWER = (("train_data.documents", False), ("eval_data.documents", False))  # defaults that most curves lack
+# Defaults that most curves lack.
+NEWER = (("train_data.documents", False), ("eval_data.documents", False), ("eval_data.masks", False))
 FREE = ("optimizer.fused", "optimizer.foreach")  # ways to compute the same
 # What a training sets that is held against a curve: each step is logged with its gradient norm, nothing ends it early.
 ALWAYS = (

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flagperf.trainer.data.batches import Numbered
 from flagperf.trainer.data.datasets import Loaded, Opened, load_batches
+from flagperf.trainer.data.samples import naming
 
 
 class Dataset:
@@ -33,7 +34,8 @@ class SampleReader:
 
     def __getitem__(self, key: tuple[int, int, int]) -> tuple[Any, ...]:
         index, *seeds = key
-        return self.dataset.read(index, np.random.default_rng(seeds))
+        with naming(self.dataset, index):
+            return self.dataset.read(index, np.random.default_rng(seeds))
 
 
 def load(opened: Opened, workers: int) -> Loaded:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from paddle.io import BatchSampler, DataLoader
+from paddle.io import BatchSampler, DataLoader, Dataset
 
 from flagperf.trainer.data.batches import Numbered
 from flagperf.trainer.data.datasets import Loaded, Opened, load_batches
+from flagperf.trainer.data.samples import naming
 
 
 class Indices(BatchSampler):  # type: ignore[misc]
@@ -24,6 +25,20 @@ class Indices(BatchSampler):  # type: ignore[misc]
         raise TypeError("batches without end")
 
 
+class Named(Dataset):  # type: ignore[misc]
+    """A data set whose errors name the sample."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        with naming(self.dataset, index):
+            return self.dataset[index]
+
+
 def load(opened: Opened, workers: int) -> Loaded:
     """Start the processes that load; they are forks of this process.
 
@@ -33,6 +48,6 @@ def load(opened: Opened, workers: int) -> Loaded:
     def load_device(dataset: Any, batches: Iterable[Numbered]) -> Iterator[Any]:
         """Batches on the device, each copied there while the device still computes on the one before."""
         indices = Indices(batch for _, batch in batches)
-        return iter(DataLoader(dataset, batch_sampler=indices, num_workers=workers))
+        return iter(DataLoader(Named(dataset), batch_sampler=indices, num_workers=workers))
 
     return load_batches(opened, load_device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flagperf.trainer.paddle.data import Named
 from flagperf.trainer.paddle.engine import PaddleEngine as engine
 
 __all__ = ["engine", "read_first"]
@@ -11,4 +12,4 @@ __all__ = ["engine", "read_first"]
 
 def read_first(dataset: Any) -> None:
     """Read the first sample of a data set."""
-    dataset[0]
+    Named(dataset)[0]

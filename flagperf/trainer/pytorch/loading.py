@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_in
 
 from flagperf.errors import FlagperfError
 from flagperf.trainer.data.batches import Numbered
+from flagperf.trainer.data.samples import unreadable
 from flagperf.trainer.pytorch.by_version import streams
 from flagperf.trainer.pytorch.randomness import seed_host
 
@@ -24,26 +25,46 @@ PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 class Seeded(Dataset[Any]):
     """A data set for the loader: it gives whole batches, each with random numbers of its own.
 
-    A FlagperfError replaces the batch, because the loader would hide its message in a traceback.
+    A FlagperfError replaces the batch, because the loader would hide its message in a traceback. Any other error of the
+    data set becomes one that names the sample.
     """
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
+        self._reading: list[int] = []  # the numbers of the samples that an error is about
         self._collate = getattr(dataset, "collate_fn", None) or default_collate
 
     def __getitems__(self, batch: Numbered) -> Any:
         seed, indices = batch
         if get_worker_info() is not None:
             seed_host(seed)
-        try:
-            read_batch = getattr(self.dataset, "__getitems__", None)
-            return read_batch(indices) if read_batch else [self.dataset[index] for index in indices]
-        except FlagperfError as error:
-            return error
+        return self._or_error(self._read, indices)
+
+    def _read(self, indices: list[int]) -> Any:
+        self._reading = indices
+        read_batch = getattr(self.dataset, "__getitems__", None)
+        if read_batch is not None:
+            return read_batch(indices)
+        samples = []
+        for index in indices:
+            self._reading = [index]
+            samples.append(self.dataset[index])
+        self._reading = indices
+        return samples
 
     def collate(self, items: Any) -> Any:
         """The batch of some samples; a FlagperfError passes through."""
-        return items if isinstance(items, FlagperfError) else self._collate(items)
+        return items if isinstance(items, FlagperfError) else self._or_error(self._collate, items)
+
+    def _or_error(self, function: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return function(given)
+        except FlagperfError as error:
+            return error
+        except MemoryError:
+            raise  # no fault of the sample
+        except Exception as error:
+            return unreadable(self.dataset, self._reading, error)
 
 
 class _Gate(Iterable[Numbered]):

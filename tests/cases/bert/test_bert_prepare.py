@@ -166,8 +166,9 @@ def test_an_error_of_a_process_is_told_as_it_is(source: Path, tmp_path: Path) ->
     with pytest.raises(ConfigError) as caught:
         convert(source, tmp_path / "data")
     assert str(caught.value) == (
-        f"not a text in UTF-8\n  where:   {source}/results4/part-00001-of-00002\n  key:     source\n"
-        "  given:   'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
+        f"not UTF-8 text\n  where:   {source}/results4/part-00001-of-00002:1\n  key:     source\n"
+        "  given:   byte 0xff behind ''\n"
+        "  allowed: a text file in UTF-8\n  do:      convert the file, such as by: iconv -f LATIN1 -t UTF-8 FILE"
     )
 
 

@@ -106,7 +106,7 @@ def made_up(folder: Path, annotations: list[dict[str, Any]], images: int = 1, si
     """A data set of images that are not there."""
     listed = [{"id": number, "file_name": f"{number}.jpg", "width": size, "height": size} for number in range(images)]
     path = folder / "annotations.json"
-    path.write_text(json.dumps({"images": listed, "annotations": annotations, "categories": []}))
+    path.write_text(json.dumps({"images": listed, "annotations": annotations, "categories": [{"id": 1}]}))
     return CocoObjects(str(folder), str(path), 4, [], masks=False, aspect_ratio_group_factor=3)
 
 
@@ -210,6 +210,84 @@ def test_annotations_that_cannot_be_used(
     assert str(caught.value).startswith(message.format(path=path))
 
 
+BOX = [2, 3, 4, 5]
+IMAGE = {"id": 0, "file_name": "0.jpg", "width": 20, "height": 20}
+CLASSES = "1 to 3; 0 is the background"
+NUMBER = "category_id: a whole number, 1 to 3"
+SIDE = "pixels, a whole number above 0"
+POLYGONS = "polygons of three or more points, or run lengths"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "given", "allowed"),
+    [
+        pytest.param({"category_id": 0}, "has the category of the background", "0", CLASSES, id="category 0"),
+        pytest.param({"category_id": -1}, "has a negative category", "-1", CLASSES, id="negative"),
+        pytest.param({"category_id": "1"}, "has no category", "1", NUMBER, id="text"),
+        pytest.param({"category_id": 1.0}, "has no category", "1.0", NUMBER, id="no whole number"),
+        pytest.param({"category_id": None}, "has no category", "nothing", NUMBER, id="none"),
+        pytest.param(
+            {"category_id": 2},
+            "has a category that the file does not list",
+            "2",
+            "an id of `categories`",
+            id="unlisted",
+        ),
+        pytest.param({"bbox": [1, 2, 3]}, "has no box", "[1, 2, 3]", "bbox: left, top, width, height", id="3 sides"),
+        pytest.param(
+            {"bbox": [1, 2, 3, float("nan")]},
+            "has no box",
+            "[1, 2, 3, nan]",
+            "bbox: left, top, width, height",
+            id="nan",
+        ),
+        pytest.param({"segmentation": []}, "has no segmentation", "[]", POLYGONS, id="empty segmentation"),
+        pytest.param({"segmentation": [[1, 2, 3, 4]]}, "has no segmentation", "[[1, 2, 3, 4]]", POLYGONS, id="a line"),
+        pytest.param({"segmentation": None}, "has no segmentation", "nothing", POLYGONS, id="no segmentation"),
+    ],
+)
+@pytest.mark.parametrize("reads", ["train", "eval"])
+def test_annotations_without_what_is_used(
+    tmp_path: Path, changes: dict[str, Any], problem: str, given: str, allowed: str, reads: str
+) -> None:
+    """The annotation is named, with the image, and how many more there are. The evaluation has no highest category."""
+    whole = annotation(BOX, id=4711, segmentation=[[2, 3, 6, 3, 6, 8]])
+    file = tmp_path / "a.json"
+    content = {"images": [IMAGE], "categories": [{"id": 1}], "annotations": [whole, {**whole, **changes}] * 2}
+    file.write_text(json.dumps(content))
+    with pytest.raises(ConfigError) as caught:
+        if reads == "train":
+            CocoObjects("", str(file), 4, [], masks=True, aspect_ratio_group_factor=3)
+        else:
+            CocoImages("", str(file), masks=True)
+    assert str(caught.value) == (
+        f"annotation 4711 of image 0.jpg {problem}; 1 more entries have such problems\n"
+        f"  where:   {file}\n  key:     data_dir\n  given:   {given}\n"
+        f"  allowed: {allowed if reads == 'train' else allowed.replace('1 to 3', '1 or more')}\n"
+        "  do:      mend the file, or leave this entry out of it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "given", "allowed"),
+    [
+        pytest.param({"width": 0}, "image 0.jpg has no width", "0", SIDE, id="width 0"),
+        pytest.param({"height": None}, "image 0.jpg has no height", "nothing", SIDE, id="no height"),
+        pytest.param({"id": "x"}, "image 0.jpg has no number", "x", "id: a whole number", id="text as a number"),
+        pytest.param({"id": 1}, "image 0.jpg has the number of another image", "1", "a number for each image", id="2"),
+    ],
+)
+def test_images_without_what_is_used(
+    tmp_path: Path, changes: dict[str, Any], problem: str, given: str, allowed: str
+) -> None:
+    file = tmp_path / "a.json"
+    images = [{**IMAGE, "id": 1, "file_name": "1.jpg"}, {**IMAGE, **changes}]
+    file.write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
+    with pytest.raises(ConfigError) as caught:
+        CocoImages("", str(file))
+    assert (caught.value.problem, str(caught.value.given), caught.value.allowed) == (problem, given, allowed)
+
+
 def test_a_category_beyond_the_network(shapes: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         objects(shapes, num_classes=3)
@@ -220,6 +298,18 @@ def test_a_category_beyond_the_network(shapes: Path) -> None:
         "  given:   3\n"
         "  allowed: at least 4: category 3, and the background"
     )
+
+
+def test_a_sample_that_cannot_be_read_is_named(shapes: Path) -> None:
+    """An error in the code of the data set, or in that of its transforms."""
+    data = objects(shapes, transforms=[lambda *_: 1 / 0])
+    batches = Loader(data, [(0, [0, 1]), (0, [2, 3])], 1, torch.device("cpu"))
+    with pytest.raises(ConfigError) as caught:
+        list(on_device(batches, lambda batch: batch, torch.device("cpu")))
+    name = data.records[0]["file_name"]
+    assert caught.value.problem == f"cannot read sample 0 ({name}) of cases.detection.data.CocoObjects"
+    assert caught.value.given == "ZeroDivisionError: division by zero"
+    assert caught.value.where.startswith(f"{__file__}:")
 
 
 def test_a_missing_image_is_named(shapes: Path, tmp_path: Path) -> None:

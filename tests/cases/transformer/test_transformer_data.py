@@ -157,8 +157,9 @@ def one_reference_more(folder: Path) -> None:
         ),
         pytest.param(
             lambda folder: (folder / "test.de").write_bytes(b"\xff\n"),
-            "not a text file in UTF-8\n  where:   {folder}/test.de\n  key:     data_dir\n"
-            "  given:   'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+            "not UTF-8 text\n  where:   {folder}/test.de:1\n  key:     data_dir\n"
+            "  given:   byte 0xff behind ''\n"
+            "  allowed: a text file in UTF-8\n  do:      convert the file, such as by: iconv -f LATIN1 -t UTF-8 FILE",
             id="references in another encoding",
         ),
     ],

@@ -126,8 +126,9 @@ def one_line_more(source: Path) -> None:
         ),
         pytest.param(
             lambda source: (source / "training/europarl-v7.de-en.en").write_bytes(b"One\nTw\xf6\n"),
-            "not a text file in UTF-8\n  where:   {source}/training/europarl-v7.de-en.en, line 2\n  key:     source\n"
-            "  given:   'utf-8' codec can't decode byte 0xf6 in position 2: invalid start byte",
+            "not UTF-8 text\n  where:   {source}/training/europarl-v7.de-en.en:2\n  key:     source\n"
+            "  given:   byte 0xf6 behind 'Tw'\n"
+            "  allowed: a text file in UTF-8\n  do:      convert the file, such as by: iconv -f LATIN1 -t UTF-8 FILE",
             id="another encoding",
         ),
     ],
