@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.components import targets
+from flagperf.contract.made_here import foreign
 from flagperf.errors import ConfigError
 from flagperf.hosts.ssh.login import local_path
 from flagperf.plain import plain
@@ -17,7 +18,6 @@ from flagperf.report.writers import KEY, WRITERS, entries_of, is_built_in
 from flagperf.run import command_file
 from flagperf.run.collecting import Round
 from flagperf.run.command_file import Command
-from flagperf.run.made_here import foreign
 from flagperf.schedulers.interface import scheduler
 
 WORD = "trust=true"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from flagperf import __version__
 from flagperf.config.files.search_path import CONF
+from flagperf.contract import made_here
 from flagperf.contract.regular import regular
 from flagperf.contract.sent_code import identities
 from flagperf.errors import ConfigError
-from flagperf.run import made_here
 from flagperf.secret import Mask, quoted, without_values
 
 FILE = "command.json"

@@ -16,12 +16,11 @@ from datetime import datetime
 from pathlib import Path
 
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract import alignment
+from flagperf.contract import alignment, made_here
 from flagperf.contract.regular import regular, yaml_text
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
-from flagperf.run import made_here
 from flagperf.user import user_path
 
 DISK = {  # errors of the disk of the results during a run

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract import made_here
 from flagperf.contract.checkpoint import CHECKPOINTS, hash_file, hashes
 from flagperf.contract.outcome import Failure, Outcome, refusal
 from flagperf.errors import HostError, TrainingError
 from flagperf.plan.values import CONFIG
 from flagperf.results import attempts
 from flagperf.results.cost import RESTARTS
-from flagperf.run import made_here
 from flagperf.run.folder import PLAN
 from flagperf.run.resume import checkpoints_in
 

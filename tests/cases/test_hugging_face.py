@@ -24,7 +24,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 
 from cases.language_model.experts import GROUPS, modules_with_experts
 from cases.language_model.network import Decoder
-from flagperf.contract.components import component
+from flagperf.contract import made_here
+from flagperf.contract.components import component, targets
 from flagperf.contract.settings import Adapter
 from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.adapter import adapted, load_saved_state, merged
@@ -266,13 +267,22 @@ def trained(config: Config, folder: Path, **settings: Any) -> Path:
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # this test reads a checkpoint itself
 @pytest.mark.parametrize("strategy", ["DDP", "Sharded"])
-def test_a_checkpoint_becomes_a_folder(tiny: Callable[[str], Config], strategy: str, tmp_path: Path) -> None:
-    """transformers reads the trained weights, and so does init_checkpoint."""
+def test_a_checkpoint_becomes_a_folder(
+    tiny: Callable[[str], Config], strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """transformers reads the trained weights, and so does init_checkpoint. What others configured is not imported."""
     config = tiny("llama3_8b")
     parallel = config["parallel"] if strategy == "Sharded" else DDP
     checkpoint = trained(config, tmp_path, parallel=parallel)
     assert checkpoint.suffix == {"DDP": ".pt", "Sharded": ".dcp"}[strategy]
-    assert main([str(checkpoint), str(tmp_path / "written")]) == 0
+    assert main([str(checkpoint), str(tmp_path / "written")]) == 2
+    names = ", ".join(dict.fromkeys(targets(yaml.safe_load((tmp_path / "config.yaml").read_text()))))
+    assert capsys.readouterr().err == (
+        "ConfigError: your flagperf did not write this configuration on this machine: "
+        f"its author decides what is imported\n  where:   {tmp_path}/config.yaml\n  given:   {names}\n"
+        "  allowed: that of a run of your own, unchanged\n  do:      if you trust its author: --trust\n"
+    )
+    assert main([str(checkpoint), str(tmp_path / "written"), "--trust"]) == 0
     read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "written").state_dict()
     network = component(config, "network")
     load_weights(network, component(config, "task"), str(tmp_path / "written"))
@@ -285,12 +295,15 @@ def test_a_checkpoint_becomes_a_folder(tiny: Callable[[str], Config], strategy: 
         assert equal(found, read)
 
 
-def test_adapters_are_added(tiny: Callable[[str], Config], tmp_path: Path) -> None:
+def test_adapters_are_added(tiny: Callable[[str], Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny("llama2_70b_lora")
     base = filled(component(config, "network"))
     held = {name: Held(tensor) for name, tensor in base.state_dict().items()}
     write_folder(tmp_path / "base", base, held)
     checkpoint = trained(config, tmp_path, init_checkpoint=str(tmp_path / "base"), parallel=DDP)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    config_file = tmp_path / "config.yaml"
+    made_here.write(tmp_path.parent, config_file, config_file.read_bytes())  # as a run does
     assert main([str(checkpoint), str(tmp_path / "written")]) == 0
     network = adapted(base, Adapter(**config["adapter"]))
     load_saved_state(network, torch.load(checkpoint)["network"])

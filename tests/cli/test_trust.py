@@ -12,7 +12,7 @@ import pytest
 from user_folder import TOY, write
 
 from flagperf.cli.main import run_command
-from flagperf.run import made_here
+from flagperf.contract import made_here
 from flagperf.run.command_file import FILE, Command, keep
 
 FOREIGN = (

@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 from flagperf.bundle.archive import create, unpack
+from flagperf.contract import made_here
 from flagperf.contract.regular import write_atomically
 from flagperf.kit import archive as kit
-from flagperf.run import made_here
 from flagperf.site.build import _replace
 
 WRITES = 40

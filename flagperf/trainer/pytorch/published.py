@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import nn
 
-from flagperf.contract.components import component
+from flagperf.contract.components import component, targets
+from flagperf.contract.made_here import foreign
+from flagperf.contract.regular import read_mapping
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.checkpoints.files import reading
@@ -30,6 +31,9 @@ from flagperf.trainer.pytorch.hugging_face.write import write_folder
 from flagperf.trainer.start.extension import parameter_renaming
 from flagperf.trainer.start.imports import import_components
 
+CONFIG = "config.yaml"
+DEEPEST = 4  # folders between a run and the configuration of an attempt of a round
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the folder. Returns the exit status."""
@@ -37,9 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("checkpoint", type=Path, help="step<N>.pt or step<N>.dcp of a round")
     parser.add_argument("folder", type=Path, help="a new folder")
     parser.add_argument("--config", type=Path, help="config.yaml of the round, if the checkpoint lies elsewhere")
+    parser.add_argument("--trust", action="store_true", help="also import what a config.yaml names that is not yours")
     options = parser.parse_args(arguments)
+    config_file = options.config or options.checkpoint.absolute().parents[1] / CONFIG
     try:
-        write_trained(options.checkpoint, options.folder, options.config)
+        _check_exist(options.checkpoint, config_file)
+        if not options.trust:
+            check_author(config_file)
+        write_trained(options.checkpoint, options.folder, config_file)
     except FlagperfError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
@@ -47,16 +56,33 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def write_trained(checkpoint: Path, folder: Path, config_file: Path | None = None) -> None:
+def check_author(config_file: Path) -> None:
+    """Refuse a configuration that this user's flagperf did not write on this machine: its classes are imported.
+
+    Raises:
+        ConfigError: with the names of these classes.
+    """
+    path = config_file.absolute()
+    if all(foreign(folder, [path]) for folder in list(path.parents)[:DEEPEST]):
+        raise ConfigError(
+            "your flagperf did not write this configuration on this machine: its author decides what is imported",
+            where=str(path),
+            given=", ".join(dict.fromkeys(targets(read_mapping(path)))),
+            allowed="that of a run of your own, unchanged",
+            advice="if you trust its author: --trust",
+        )
+
+
+def write_trained(checkpoint: Path, folder: Path, config_file: Path) -> None:
     """Write the weights of a checkpoint as a folder. With a moving average, these are the averaged weights.
 
     Args:
-        config_file: of the checkpoint's round. None: the one that lies beside the folder of the checkpoint.
+        config_file: of the checkpoint's round.
 
     Raises:
-        ConfigError: there is no such checkpoint or configuration, or the folder exists.
+        ConfigError: the configuration or the checkpoint cannot be read, or the folder exists.
     """
-    config = _configuration(checkpoint, config_file or checkpoint.absolute().parents[1] / "config.yaml")
+    config = read_mapping(config_file)
     import_components(config)
     with torch.device("meta"):
         network: nn.Module = component(config, "network")
@@ -68,15 +94,14 @@ def write_trained(checkpoint: Path, folder: Path, config_file: Path | None = Non
     write_folder(folder, network, {name: trained[name] for name in names})
 
 
-def _configuration(checkpoint: Path, path: Path) -> dict[str, Any]:
+def _check_exist(checkpoint: Path, config_file: Path) -> None:
     if not checkpoint.exists():
         allowed = "step<N>.pt or step<N>.dcp in the folder `checkpoint` of a round"
         raise ConfigError("no such checkpoint", key="CHECKPOINT", given=checkpoint, allowed=allowed)
-    if not path.is_file():
+    if not config_file.is_file():
         advice = "name the config.yaml of the round with --config"
-        raise ConfigError("no configuration lies beside the checkpoint", key="--config", given=path, advice=advice)
-    config: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return config
+        problem = "no configuration lies beside the checkpoint"
+        raise ConfigError(problem, key="--config", given=config_file, advice=advice)
 
 
 # ---------------------------------------------------------------- tensors of a checkpoint
