@@ -18,7 +18,9 @@ def commit() -> str:
     if not (checkout / ".git").exists():
         return ""
     try:
-        done = subprocess.run(("git", "-C", str(checkout), *DESCRIBE), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ("git", "-C", str(checkout), *DESCRIBE), capture_output=True, text=True, errors="replace", check=False
+        )
     except OSError:  # no git here
         return ""
     return done.stdout.strip()

@@ -119,7 +119,7 @@ def other_data(job: JobConfig) -> str:
         return ""
     with _config_file(job) as path:
         argv = [_python(job), "-m", "flagperf.trainer.data.case_data", path, "read"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     return next((line for line in done.stdout.splitlines() if line.startswith(NOT_THE_CASE)), "")
 
 

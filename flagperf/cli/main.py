@@ -18,7 +18,7 @@ from flagperf import __version__
 from flagperf.cli.commit import commit
 from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, verb_help, verbs
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest, with_details
-from flagperf.plain import plain
+from flagperf.plain import is_text, plain
 from flagperf.user import set_for_libraries, user_path
 
 SWEEP = (DEFAULT, "predict")  # verbs that take -m
@@ -157,4 +157,6 @@ def _folder(text: str) -> Path:
     path = user_path(text)
     if not path.is_dir():
         raise ConfigError("no such folder", key="--config-dir", given=text)
+    if not is_text(str(path.resolve())):
+        raise ConfigError("this path is not UTF-8, and files of a run name it", key="--config-dir", given=text)
     return path.resolve()

@@ -31,7 +31,7 @@ from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.rules.own_code import own_code, replacing_code
 from flagperf.config.rules.restarts import check_restarts
-from flagperf.config.rules.secrets import keep_secrets, refuse_variables, too_short
+from flagperf.config.rules.secrets import keep_secrets, refuse_bytes, refuse_variables, too_short
 from flagperf.config.rules.settable import CaseRules
 from flagperf.config.schema.framework import local_python
 from flagperf.config.schema.job_overrides import JobOverrides
@@ -129,6 +129,7 @@ def _check_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) 
     later = (*overrides.values, *layers.by_tuning, *layers.by_experiment)
     final = layers.final.with_values(overrides.values)
     refuse_variables(final.leaves, where)
+    refuse_bytes(final.leaves, where)
     check_users(final.leaves, where)
     changed = changes_of(final, layers, overrides, folders, where)
 

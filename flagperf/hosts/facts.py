@@ -68,8 +68,16 @@ class Facts:
         return next((name for name, value in pairs if value == address), None)
 
     def free_port(self) -> int:
-        """A random free TCP port. Runs that start at the same time choose different ports."""
-        return random.choice(sorted(set(PORTS) - self.listening))
+        """A random free TCP port. Runs that start at the same time choose different ports.
+
+        Raises:
+            HostError: all ports are taken.
+        """
+        free = sorted(set(PORTS) - self.listening)
+        if not free:
+            problem = f"no TCP port from {PORTS.start} to {PORTS.stop - 1} is free for the ranks"
+            raise HostError(self.fields.get("host", ""), problem, advice="give one: cluster.rendezvous.port")
+        return random.choice(free)
 
 
 def sys_info(fields: Mapping[str, str]) -> str:

@@ -69,7 +69,9 @@ def inspect(reference: str) -> dict[str, Any] | None:
         ConfigError: docker answers, but refuses to show the image.
     """
     try:
-        done = subprocess.run(("docker", "image", "inspect", reference), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ("docker", "image", "inspect", reference), capture_output=True, text=True, errors="replace", check=False
+        )
     except OSError:
         return None
     if done.returncode and DAEMON in done.stderr and ABSENT not in done.stderr:
@@ -80,7 +82,7 @@ def inspect(reference: str) -> dict[str, Any] | None:
 
 def _docker(*words: str) -> None:
     try:
-        done = subprocess.run(("docker", *words), capture_output=True, text=True, check=False)
+        done = subprocess.run(("docker", *words), capture_output=True, text=True, errors="replace", check=False)
         problem = (done.stderr.strip().splitlines() or ["no output"])[-1] if done.returncode else ""
     except OSError as error:
         problem = f"the docker command: {error.strerror}"

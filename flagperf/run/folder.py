@@ -19,6 +19,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment, made_here
 from flagperf.contract.regular import regular, yaml_text
 from flagperf.errors import ConfigError, ResultsError
+from flagperf.plain import is_text
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.user import user_path
@@ -26,6 +27,7 @@ from flagperf.user import user_path
 DISK = {  # errors of the disk of the results during a run
     errno.ENOSPC: "no space is left for results",
     errno.EDQUOT: "the user's quota leaves no space for results",
+    errno.EFBIG: "a file of the results reached the limit of a file's size (ulimit -f)",
     errno.EROFS: "the disk of the results became read-only",
     errno.EIO: "the disk of the results cannot be read or written",
     errno.ESTALE: "the server of the results forgot the folder (stale NFS file handle)",
@@ -45,6 +47,10 @@ def create(job: JobConfig) -> Path:
     parent = user_path(job.result_dir).absolute()
     name = job.run_name
     folder = parent / (name or f"run{datetime.now():%Y%m%d-%H%M%S}")
+    for key, path in {"result_dir": parent, "the current folder": Path.cwd()}.items():
+        if not is_text(str(path)):
+            problem = "this path is not UTF-8, and files of a run name it"
+            raise ConfigError(problem, key=key, given=path, advice="give the folder another name")
     try:
         parent.mkdir(parents=True, exist_ok=True)
         while True:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from flagperf.config.schema.platform import MonitorTool
+from flagperf.errors import HostError
 from flagperf.hosts.facts import PORTS, TOOL_OUTPUT, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.local import LocalTransport
 
@@ -67,6 +68,15 @@ def test_reading() -> None:
 def test_free_port_is_one_that_nobody_listens_on() -> None:
     taken = " ".join(f"{port:04X}" for port in PORTS if port != 23456)
     assert Facts({"listening": taken}).free_port() == 23456
+
+
+def test_all_ports_are_taken() -> None:
+    facts = Facts({"host": "h1", "listening": " ".join(f"{port:04X}" for port in PORTS)})
+    with pytest.raises(HostError) as caught:
+        facts.free_port()
+    assert str(caught.value) == (
+        "h1: no TCP port from 20000 to 32767 is free for the ranks\n  do:      give one: cluster.rendezvous.port"
+    )
 
 
 @pytest.mark.asyncio

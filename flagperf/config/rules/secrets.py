@@ -20,6 +20,7 @@ from flagperf.config.schema.values import Typed
 from flagperf.contract.build import Where
 from flagperf.contract.leaves import Leaves, leaves
 from flagperf.errors import ConfigError
+from flagperf.plain import is_text
 from flagperf.secret import HIDDEN, SHORTEST, Mask, is_hidden, is_secret, logins, shown
 from flagperf.user import user_path
 
@@ -56,6 +57,19 @@ def refuse_variables(written: Leaves, where: Where) -> None:
                 raise _of_environment(key, name, where)
         if mask.text(text) != text and not Path(where(key)).is_relative_to(CONF):
             raise _of_environment(key, _variable_in(text, secret), where)
+
+
+def refuse_bytes(written: Leaves, where: Where) -> None:
+    """Refuse values that no file can keep as text.
+
+    Raises:
+        ConfigError: a value has bytes that are not UTF-8.
+    """
+    for key, value in written.items():
+        texts = value if isinstance(value, (list, tuple)) else [value]
+        if not all(is_text(text) for text in (key, *texts) if isinstance(text, str)):
+            advice = "a path or name of UTF-8 text"
+            raise ConfigError("this value is not UTF-8", where=where(key), key=key, given=value, allowed=advice)
 
 
 def keep_secrets(

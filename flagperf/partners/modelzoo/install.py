@@ -46,7 +46,7 @@ def install(folder: Path, python: str, into: Path, limit: float) -> tuple[str, F
 def _run(argv: Sequence[str], folder: Path, limit: float) -> str | None:
     """None where the command succeeded, else its last lines."""
     try:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, errors="replace", timeout=limit)
     except subprocess.TimeoutExpired:
         return f"pip still works after {limit:g} s"
     except OSError as error:

@@ -114,7 +114,7 @@ class _Allocation:
         self._listening = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._report_queue())
         try:
-            while not (line := (await self._process.stdout.readline()).decode()).startswith("granted "):
+            while not (line := (await self._process.stdout.readline()).decode(errors="replace")).startswith("granted "):
                 if not line:
                     await self._listening
                     raise self._refusal or HostError(
