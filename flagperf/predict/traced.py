@@ -48,7 +48,7 @@ def traced(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration on which its trace depends, in the form of a configuration."""
     kept = {key: value for key, value in config.items() if key not in LEFT_OUT}
     kept |= {key: value for key, value in ANY_VALUE.items() if key in config}
-    kept["vendor"] = {key: value for key, value in config["vendor"].items() if key in OF_VENDOR}
+    kept["vendor"] = {key: value for key, value in (config.get("vendor") or {}).items() if key in OF_VENDOR}
     if "lr" in (config.get("optimizer") or {}):
         kept["optimizer"] = {**config["optimizer"], "lr": ANY_VALUE["lr"]}
     if config.get("data"):  # a task may read what the sample data is like

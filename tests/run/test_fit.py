@@ -84,7 +84,14 @@ def test_check_of_a_case(
     assert (told, refused) == (said, advice)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "Ctrl-C", "SIGHUP"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGTERM, id="SIGTERM"),
+        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, id="SIGHUP", marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_during_the_trace_ends_the_run_at_once(tmp_path: Path, number: int) -> None:
     """The program that traces ends with its children, and the run is summed up."""
     python = tmp_path / "python"
