@@ -16,6 +16,7 @@ from flagperf.bundle import signature
 from flagperf.bundle.keyring import Keyring, Signed, signed_by
 from flagperf.bundle.statement import TYPE, statement
 from flagperf.contract.digest import sha256_of
+from flagperf.contract.regular import parse_json
 from flagperf.errors import ConfigError
 
 SUFFIX = ".approval.json"  # behind the whole name of the bundle
@@ -55,10 +56,10 @@ def approved_by(bundle: Path, keyring: Keyring) -> Signed | None:
     envelope = path.read_bytes()
     text = signature.payload(envelope)
     try:
-        record = json.loads(text)
+        record = parse_json(text)
         kind = record["_type"], record["predicateType"]
         digests = {str(subject["digest"]["sha256"]) for subject in record["subject"]}
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an approval: {error}") from None
     if kind != (TYPE, PREDICATE):
         raise ValueError(f"not an approval, but {kind[1]}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from flagperf.contract.regular import parse_json
 from flagperf.errors import ConfigError
 from flagperf.user import user_path
 
@@ -95,12 +95,12 @@ def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey)
 def _parts(envelope: bytes) -> tuple[bytes, list[dict[str, Any]]]:
     """Payload and signatures of an envelope. Raises ValueError where the data is no envelope."""
     try:
-        record = json.loads(envelope)
+        record = parse_json(envelope)
         if record["payloadType"] != PAYLOAD_TYPE:
             raise ValueError(f"the payload has another type, {record['payloadType']}")
         signatures = [{"keyid": item.get("keyid", ""), "sig": item["sig"]} for item in record["signatures"]]
         return base64.b64decode(record["payload"], validate=True), signatures
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an envelope: {error}") from None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flagperf import __version__
 from flagperf.contract.records import Summary
+from flagperf.contract.regular import parse_json
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
 
@@ -35,12 +36,12 @@ def statement(hashes: Mapping[str, str], predicate: Mapping[str, Any], kind: str
 def read(text: bytes, where: Path) -> tuple[dict[str, str], int]:
     """The SHA-256 of each file, and the number of hidden secret values. Raises ConfigError for any other text."""
     try:
-        record = json.loads(text)
+        record = parse_json(text)
         if (record["_type"], record["predicateType"]) != (TYPE, PREDICATE):
             raise ValueError(f"its type is {record['_type']}, its predicate {record['predicateType']}")
         hashes = {str(item["name"]): str(item["digest"]["sha256"]) for item in record["subject"]}
         return hashes, int(record["predicate"]["hidden"]["values"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError("the statement of this bundle cannot be read", where=str(where), given=str(error)) from None
 
 

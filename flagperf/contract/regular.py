@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -59,6 +60,28 @@ def parse_yaml(text: str, *, aliases: bool = False) -> Any:
         return yaml.load(text, bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader), aliases))
     except RecursionError:
         raise yaml.YAMLError(f"nested more than {DEEPEST} levels deep") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The content of a JSON text of anyone.
+
+    Raises:
+        ValueError: it is no JSON, is nested more than DEEPEST levels deep, or has longer numbers than any figure.
+    """
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"nested more than {DEEPEST} levels deep") from None
+    values = [(content, 0)]
+    while values:
+        value, deep = values.pop()
+        if deep > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} levels deep")
+        if isinstance(value, int) and abs(value) >= 10**LONGEST_NUMBER:
+            raise ValueError(f"a number of more than {LONGEST_NUMBER} characters")
+        if isinstance(value, (dict, list)):
+            values += [(part, deep + 1) for part in (value.values() if isinstance(value, dict) else value)]
+    return content
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Literal
 
+from flagperf.contract.regular import parse_json
 from flagperf.errors import ConfigError
 
 SCHEMA = 1
@@ -167,7 +168,7 @@ def from_json(text: str, where: str) -> Trace:
         ConfigError: the text is no trace, or a trace of another schema.
     """
     try:
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = parse_json(text)
         if content["schema"] != SCHEMA:
             raise ConfigError(
                 "a trace of another schema", where=where, key="schema", given=content["schema"], allowed=str(SCHEMA)
@@ -179,7 +180,7 @@ def from_json(text: str, where: str) -> Trace:
             pipeline=tuple(PipelineRank(**{**rank, **_counts(rank)}) for rank in content.get("pipeline", ())),
             **_counts(content),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError("this is no trace", where=where, advice=f"{type(error).__name__}: {error}") from error
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from flagperf.contract.monitor_log import SUFFIX, monitor_log, node_samples, parse_stamp
 from flagperf.contract.records import Summary
+from flagperf.contract.regular import parse_json
 from flagperf.contract.sys_info import clock_offset
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import node_folders
@@ -100,8 +101,11 @@ def _mllog(log: Path) -> str:
 
 def _time_of(text: str, key: str, log: Path) -> float:
     """The time of the last line with a key, in seconds since the epoch."""
-    bodies = (json.loads(line[len(TOKEN) :]) for line in text.splitlines() if line.startswith(TOKEN))
-    times = [float(body["time_ms"]) / 1000 for body in bodies if body["key"] == key]
+    bodies = (parse_json(line[len(TOKEN) :]) for line in text.splitlines() if line.startswith(TOKEN))
+    try:
+        times = [float(body["time_ms"]) / 1000 for body in bodies if body["key"] == key]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError("the log of MLPerf cannot be read", where=str(log), given=str(error)) from None
     if not times:
         raise ConfigError(f"the log has no {key}", where=str(log))
     return times[-1]

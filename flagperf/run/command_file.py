@@ -12,7 +12,7 @@ from pathlib import Path
 from flagperf import __version__
 from flagperf.config.files.search_path import CONF
 from flagperf.contract import made_here
-from flagperf.contract.regular import regular
+from flagperf.contract.regular import parse_json, regular
 from flagperf.contract.sent_code import identities
 from flagperf.errors import ConfigError
 from flagperf.secret import Mask, quoted, without_values
@@ -89,13 +89,13 @@ def read(run: Path) -> Command:
     """
     path = run / FILE
     try:
-        record = json.loads(regular(path).read_text(encoding="utf-8"))
+        record = parse_json(regular(path).read_text(encoding="utf-8"))
         lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
         return Command(**{**record, **lists, "began": float(record["began"])})
     except FileNotFoundError:
         advice = "give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
         raise ConfigError("no command is kept there", given=run, advice=advice) from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError("the command of this run cannot be read", where=str(path), given=str(error)) from None
 
 

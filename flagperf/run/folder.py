@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment, made_here
-from flagperf.contract.regular import regular, yaml_text
+from flagperf.contract.regular import parse_json, regular, yaml_text
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plain import is_text
 from flagperf.plan.environment import environment_script
@@ -150,10 +150,10 @@ def submitted(folder: Path) -> Submitted:
         ConfigError: the file cannot be read.
     """
     try:
-        note = Submitted(**json.loads(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
+        note = Submitted(**parse_json(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
         if not re.fullmatch(r"[0-9]+(_[0-9]+)?", note.number):
             raise ValueError(f"{note.number} is no Slurm job")
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{SUBMITTED} cannot be read", where=str(folder), given=str(error)) from None
     return note
 

@@ -34,7 +34,7 @@ class _Loader(_Fast):  # type: ignore[misc]
         nodes = [(top, DEEPEST)] if top is not None else []
         while nodes:
             node, levels = nodes.pop()
-            is_too_large = node.tag.endswith(":int") and len(node.value) > len(str(LARGEST))
+            is_too_large = node.tag.endswith(":int") and len(node.value) >= len(str(LARGEST))
             if id(node) in seen or not levels or is_too_large:
                 raise yaml.YAMLError("flagperf does not write YAML like this")
             seen.add(id(node))
