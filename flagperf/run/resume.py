@@ -10,7 +10,7 @@ from typing import Any
 
 from flagperf.config.schema.keys import KEYS
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.checkpoint import CHECKPOINTS, FORMS, check_form, check_identity, recipe
+from flagperf.contract.checkpoint import BATCH, CHECKPOINTS, FORMS, check_form, check_identity, computed
 from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
 from flagperf.contract.regular import read_mapping
 from flagperf.errors import ConfigError
@@ -20,8 +20,7 @@ from flagperf.user import user_path
 
 log = logging.getLogger(__name__)
 
-# Keys that the launcher compares; the ranks compare the others.
-COMPARED = ("case", "revision", "size", "precision", "ema", "synthetic")
+OF_RANKS = ("seed", *BATCH)  # that only the ranks compare: these depend on the round and on the mesh
 
 
 def check_resumed(jobs: Sequence[JobConfig]) -> None:
@@ -101,7 +100,7 @@ def _check_same(job: JobConfig, newest: Path) -> None:
 
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {**{key: config[key] for key in COMPARED if key in config}, **recipe(config)}
+    return {key: value for key, value in computed(config).items() if key not in OF_RANKS}
 
 
 def earlier_batch_size(job: JobConfig) -> int | None:

@@ -103,7 +103,14 @@ def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -
     report = (job.parent / "report.md").read_text()
     assert "lr was left as it is, 0.1:\n\n| train_batch_size | peak memory [GiB] | points/s | fits |\n" in report
 
-    words = ("nproc=2", "division=open", "train_batch_size=auto", "run_name=second", f"resume={tmp_path}/first")
+    words = (
+        "nproc=2",
+        "fits=1",
+        "division=open",
+        "train_batch_size=auto",
+        "run_name=second",
+        f"resume={tmp_path}/first",
+    )
     done = greedy(folder, tmp_path, *words, "max_steps=4")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "  train_batch_size=auto: 1, as in the run that is resumed" in done.stdout

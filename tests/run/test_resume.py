@@ -65,7 +65,14 @@ def test_no_run_is_refused(tmp_path: Path) -> None:
     )
 
 
-SGD = {"optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1}, "lr": 0.1}
+NETWORK = {"_target_": "sums.Network", "eps": 0.2}
+SGD = {"optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1}, "lr": 0.1, "network": NETWORK, "division": "open"}
+ANEW = "start again without resume"
+OTHERS = {
+    "optimizer.lr": ({**SGD["optimizer"], "lr": 0.2}, "0.2", "0.1", f"{ANEW}, to train with another recipe"),
+    "network.eps": ({**NETWORK, "eps": 0.1}, "0.1", "0.2", ANEW),
+    "division": ("closed", "closed", "'open'", f"resume with division=open, or {ANEW}"),
+}
 
 
 def test_another_training_is_refused(tmp_path: Path) -> None:
@@ -76,15 +83,16 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
     (round1 / "config.yaml").write_text(yaml.safe_dump({**example_job().config, **SGD, "seed": 8}))
     same = example_job(config={"resume": str(tmp_path), **SGD})
     check_resumed([same])
-    other = example_job(config={"resume": str(tmp_path), **SGD, "optimizer": {**SGD["optimizer"], "lr": 0.2}})
-    assert refusal_of(other) == lines(
-        "the checkpoint belongs to another training",
-        where=str(round1 / "config.yaml"),
-        key="optimizer.lr",
-        given="0.2",
-        allowed="0.1",
-        do="start again without resume, to train with another recipe",
-    )
+    for key, (value, given, allowed, advice) in OTHERS.items():
+        part = key.partition(".")[0]
+        assert refusal_of(example_job(config={"resume": str(tmp_path), **SGD, part: value})) == lines(
+            "the checkpoint belongs to another training",
+            where=str(round1 / "config.yaml"),
+            key=key,
+            given=given,
+            allowed=allowed,
+            do=advice,
+        )
     text = refusal_of(replace(same, strategy="flagperf.trainer.pytorch.parallel.Sharded"))
     assert text.startswith("the checkpoint was written by another strategy\n")
 

@@ -27,14 +27,6 @@ def network(tied: bool = False, intermediate: int = 64) -> nn.Module:
     return made
 
 
-def other_network() -> nn.Module:
-    """The network with other weights."""
-    made = network()
-    with torch.no_grad():
-        next(made.parameters()).mul_(2.0)
-    return made
-
-
 def staged(layers: int = 4, loss_chunk: int | None = None) -> nn.Module:
     """The language models' network, of four small layers by default: it can be divided into stages and sequences."""
     from transformers import LlamaConfig

@@ -71,20 +71,22 @@ STRATEGIES: dict[str, tuple[int, dict[str, Any]]] = {  # ending of the checkpoin
 
 
 class Killed(toy.Classification):
-    """The first evaluation kills rank 0, where a thread writes the checkpoint `step`.
+    """The first evaluation kills rank 0, where a thread writes the checkpoint `step`, its second in the folder.
 
     This thread stops at the hash of the checkpoint: a pipe lies in its place, and nobody reads from it.
     """
 
     def __init__(self, folder: str, step: int) -> None:
-        self.folder, self.name, self.is_first = Path(folder), f"step{step:09}", os.environ["RANK"] == "0"
-        if self.is_first:
+        self.folder, self.name = Path(folder), f"step{step:09}"
+        found = [path.name for path in self.folder.glob("step*.sha256*")]
+        self.kills = os.environ["RANK"] == "0" and len(found) == 1
+        if self.kills:
             os.mkfifo(self.folder / f"{self.name}.sha256.partial")
 
     def evaluate(self, network: nn.Module, batches: Iterable[toy.Batch], device: torch.device) -> dict[str, Any]:
-        while not (self.folder / f"{self.name}.partial").exists():  # the thread has not begun
-            time.sleep(0.01)
-        if self.is_first:
+        if self.kills:
+            while not (self.folder / f"{self.name}.partial").exists():  # the thread has not begun
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().evaluate(network, batches, device)
 
@@ -103,11 +105,11 @@ def test_a_rank_is_killed_while_its_thread_writes(ending: str, tmp_path: Path, m
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(folder))
     ranks, strategy = STRATEGIES[ending]
     settings = {"max_epochs": None, "max_steps": LAST, "optimizer": {"_target_": "torch.optim.AdamW"}, **strategy}
+    settings["task"] = {"_target_": "test_background.Killed", "folder": str(folder), "step": SECOND}
     saving = {**settings, "checkpoint_freq": FIRST, "checkpoint_in_background": True}
-    task = {"_target_": "test_background.Killed", "folder": str(folder), "step": SECOND}
     first, whole = toy.config(**saving | {"max_steps": FIRST}), toy.config(**settings)
     resumed = toy.config(**saving, resume=str(folder))
-    killed = {**resumed, "task": task, "eval_interval_steps": KILLED}
+    killed = {**resumed, "eval_interval_steps": KILLED}
     with pytest.raises(AssertionError, match="rank 0 ended with -9"):
         toy.fork_ranks(partial(train_each, [first, killed]), tmp_path / "killed", ranks)
     assert [path.name for path in folder.glob("step*.sha256")] == [f"step{FIRST:09}.{ending}.sha256"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import multiprocessing
 import os
 import random
@@ -19,7 +21,9 @@ import pytest
 import torch
 import toy
 
+from flagperf.config.compose import compose
 from flagperf.contract import checkpoint
+from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import files as checkpoints
 from flagperf.trainer.checkpoints.files import IntactCheckpoint
@@ -328,7 +332,6 @@ def test_no_checkpoint(tmp_path: Path) -> None:
         ("case", "other"),
         ("revision", 2),
         ("precision", "amp_bf16"),
-        ("ema", {"decay": 0.9, "every": 1}),
         ("clip_grad", 0.5),
     ],
     ids=lambda item: item if isinstance(item, str) else "",
@@ -350,6 +353,15 @@ def test_of_another_training(key: str, value: Any, tmp_path: Path, monkeypatch: 
     )
 
 
+def difference(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Key, given and allowed of a refusal; [] where a training may go on."""
+    try:
+        checkpoint.check_identity(folder, found, wanted)
+    except ConfigError as error:
+        return [line.split(maxsplit=1)[1] for line in str(error).splitlines()[2:5]]
+    return []
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -365,12 +377,60 @@ def test_of_another_recipe(given: dict[str, Any], said: list[str], tmp_path: Pat
     """A resumed training would go on with the recipe of the checkpoint, and its configuration would show another."""
     found = checkpoint.identity(toy.config(optimizer=ADAM, lr_scheduler=COSINE), 1)
     wanted = checkpoint.identity(toy.config(**{"optimizer": ADAM, "lr_scheduler": COSINE, **given}), 1)
-    try:
-        checkpoint.check_identity(tmp_path, found, wanted)
-        refused = []
-    except ConfigError as error:
-        refused = [line.split(maxsplit=1)[1] for line in str(error).splitlines()[2:5]]
-    assert refused == said
+    assert difference(tmp_path, found, wanted) == said
+
+
+LLAMA = {"_target_": "cases.network", "loss_chunk": None, "config": {"rope_theta": 1e4, "layers": [{"eps": 1e-5}]}}
+POINTS = {"_target_": "toy.Points", "path": "/data/a/train", "length": 128}
+OTHER_PARTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "rotary base": (
+        {"network": {**LLAMA, "config": {**LLAMA["config"], "rope_theta": 1e6}}},
+        ["network.config.rope_theta", "1000000.0", "10000.0"],
+    ),
+    "eps in a list": (
+        {"network": {**LLAMA, "config": {"rope_theta": 1e4, "layers": [{"eps": 1e-6}]}}},
+        ["network.config.layers", "[{'eps': 1e-06}]", "[{'eps': 1e-05}]"],
+    ),
+    "memory alone": ({"network": {**LLAMA, "loss_chunk": 64}}, []),
+    "another length": ({"train_data": {**POINTS, "length": 64}}, ["train_data.length", "64", "128"]),
+    "the same data elsewhere": ({"train_data": {**POINTS, "path": "/b/train"}, "data_dir": "/b"}, []),
+    "other data": (
+        {"train_data": {**POINTS, "path": "/data/a/other"}},
+        ["train_data.path", "<data_dir>/other", "'<data_dir>/train'"],
+    ),
+    "another task": ({"task": {"_target_": "toy.Other"}}, ["task._target_", "toy.Other", "'toy.Silent'"]),
+    "closed from open": ({"division": "closed"}, ["division", "closed", "'open'"]),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), OTHER_PARTS.values(), ids=OTHER_PARTS)
+def test_of_other_parts(given: dict[str, Any], said: list[str], tmp_path: Path) -> None:
+    before = {"network": LLAMA, "train_data": POINTS, "data_dir": "/data/a", "task": {"_target_": "toy.Silent"}}
+    before["division"] = "open"
+    found, wanted = (checkpoint.identity(toy.config(**{**before, **change}), 1) for change in ({}, given))
+    assert difference(tmp_path, json.loads(json.dumps(found)), wanted) == said
+
+
+def test_an_open_training_may_go_on_from_a_closed_one(tmp_path: Path) -> None:
+    found, wanted = (checkpoint.identity(toy.config(division=name), 1) for name in ("closed", "open"))
+    assert difference(tmp_path, found, wanted) == []
+
+
+def test_each_setting_is_in_the_identity_or_has_a_reason_not_to_be() -> None:
+    names = [field.name for field in dataclasses.fields(Settings)]
+    assert {*checkpoint.OTHERWISE} <= {*names}
+    before = {**toy.config(), **dict.fromkeys(checkpoint.RUN, "before")}
+    for key in (*names, *checkpoint.RUN, *checkpoint.PARTS):
+        after = {**before, key: "another"}
+        changes = checkpoint.computed(after) != checkpoint.computed(before)
+        assert changes != bool(checkpoint.OTHERWISE.get(key)), key
+
+
+@pytest.mark.parametrize("change", ["document_mask=true", "seq_length=64", "network.config.rope_theta=1e3"])
+def test_keys_of_a_case_change_its_parts(change: str) -> None:
+    case = ["model=llama3_8b", "size=tiny", "division=open"]
+    before, after = (checkpoint.computed(compose(words).config) for words in (case, [*case, change]))
+    assert before != after
 
 
 def test_a_checkpoint_from_before_recipes_were_kept(tmp_path: Path) -> None:

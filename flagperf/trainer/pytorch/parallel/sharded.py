@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 from typing_extensions import override
 
-from flagperf.contract.checkpoint import SAME, check_form, check_identity, recipe
+from flagperf.contract.checkpoint import BATCH, check_form, check_identity, computed
 from flagperf.contract.mesh import DATA_SIDES, SIDES
 from flagperf.contract.settings import Settings
 from flagperf.contract.sharding import Sharding
@@ -28,7 +28,6 @@ from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 
 SHARING = ("dp_shard", "cp", "ep")  # ranks along these sides share the tensors of a copy of the network
-BATCH = ("train_batch_size", "gradient_accumulation_steps")  # may change while their product with the data ranks stays
 
 
 class Sharded(Strategy):
@@ -286,8 +285,8 @@ class Sharded(Strategy):
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """As in Strategy. A resumed training may have another mesh, with the same samples in a step."""
         batch = config["train_batch_size"] * config["gradient_accumulation_steps"] * self.mesh.data_ranks
-        kept = {key: config[key] for key in (*SAME, "synthetic") if key not in BATCH}
-        return {**kept, "samples of an optimizer step": batch, **recipe(config)}
+        kept = {key: value for key, value in computed(config).items() if key not in BATCH}
+        return {**kept, "samples of an optimizer step": batch}
 
     @override
     def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
