@@ -47,7 +47,7 @@ def probe(jobs: Sequence[JobConfig], config_dirs: Sequence[str]) -> int:
 
 def _print_table(job: JobConfig, devices: Sequence[ProbedDevice], slower: Sequence[str]) -> None:
     """Print the figures of each device, and the devices that are slower than the others."""
-    rows = probe_rows(devices, job.config["hardware"].get("peak_flops") or {})
+    rows = probe_rows(devices, job.config["hardware"])
     table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.values())

@@ -57,13 +57,18 @@ def parse(text: str) -> tuple[Condition, ...]:
 
 
 def decide(condition: Condition, comparison: Comparison) -> Decision:
-    """Whether a figure keeps the condition. It is decided where the whole interval lies on one side of the bound.
+    """Whether a figure keeps the condition.
+
+    It is decided where the whole interval lies on one side of the bound, or where all rounds are equal.
 
     Raises:
         ConfigError: the jobs do not have the figure.
     """
     figure = _figure(condition.figure, comparison)
     ratio, pair, text = figure.estimate, f"{comparison.base_name} → {comparison.other_name}", str(condition)
+    if figure.is_equal:
+        keeps = condition.percent < 0 if condition.above else condition.percent > 0
+        return Decision(text, pair, "passed" if keeps else "failed", "no change: all rounds are equal")
     if ratio.low is None or ratio.high is None:
         return Decision(text, pair, "undecided", f"{change(ratio)}; one round of a job gives no interval: repeat=5")
     bound, answer = 1 + condition.percent / 100, f"{change(ratio)} ({interval(ratio)})"

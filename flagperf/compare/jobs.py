@@ -187,7 +187,7 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
         of_base, of_other = base.statistics[name], other.statistics[name]
         is_equal = sorted(base_values[name]) == sorted(other_values[name])
         answer = "same" if is_equal else word(ratio, higher, margin)
-        figures.append(Figure(name, unit, higher, of_base, of_other, ratio, answer))
+        figures.append(Figure(name, unit, higher, of_base, of_other, ratio, answer, is_equal))
     return figures
 
 

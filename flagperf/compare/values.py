@@ -34,6 +34,7 @@ class Figure:
     other: Statistics
     estimate: Estimate
     word: Word
+    is_equal: bool = False  # whether both jobs have the same values in their rounds: decided without an interval
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,9 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
             if (names := options(f"vendor/{vendor}/{model}", folders))
         },
         files=tuple(case_files(final.choices, final.get("case"), final.tree, folders)),
-        settings=tuple(_settings(layers, CaseRules.of(layers, folders, origin(layers.files, folders, ())), folders)),
+        settings=tuple(
+            _settings(layers, CaseRules.of(layers, folders, origin(layers.files, folders, (), {})), folders)
+        ),
     )
 
 

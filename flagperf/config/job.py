@@ -120,7 +120,7 @@ def _check_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) 
     """Set the values of the command line over the layers, and check them against the case's rules."""
     layers = compose_layers(overrides, load, folders)
     check_hardware_chosen(layers.final, overrides.choices, folders)
-    where = origin(layers.files, folders, overrides.values)
+    where = origin(layers.files, folders, overrides.values, overrides.experiment_of)
     layers = with_reach(layers, where)
     rules = CaseRules.of(layers, folders, where)
     rules.check_keys(overrides, layers, where)

@@ -237,6 +237,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "CHECKSUMS": {**_STEP, **dict.fromkeys(("loss", "gradients", "parameters"), _is_text)},
     "HEARTBEAT": {**_STEP, "phase": _is_text},
+    "TRAIN_END": {"diverged_step": _is_count},
     "WAITING": {"collective": _is_known_text, "number": _is_count, "ranks": _is_counts, "seconds": _is_seconds},
     "PROBE": {"device": _is_text},
     "FABRIC": {

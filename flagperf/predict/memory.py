@@ -51,8 +51,7 @@ class Fit:
     def of(cls, trace: Trace, config: Mapping[str, Any]) -> Fit:
         """That of a traced step on the product of its configuration."""
         tensors = trace.memory.total / GIB
-        memory = config["hardware"].get("memory_gib") if config["vendor"]["device"] != "cpu" else None
-        return cls(tensors, Margin.of(config).needed(tensors), memory)
+        return cls(tensors, Margin.of(config).needed(tensors), config["hardware"].get("memory_gib"))
 
     @property
     def verdict(self) -> Verdict | None:

@@ -42,6 +42,16 @@ def values(events: Sequence[Event], event: str, y: str, factor: float = 1.0) -> 
     return [[a, b * factor] for a, b in points if a is not None and b is not None]
 
 
+def losses(events: Sequence[Event]) -> list[Point]:
+    """Points [step, loss]. The loss that was first not finite stands at its own step, which need not be logged."""
+    points = values(events, "STEP_END", "loss")
+    lost = [entry.value["diverged_step"] for entry in events if "diverged_step" in entry.value]
+    first = next((number for number, (_, loss) in enumerate(points) if not math.isfinite(loss)), len(points))
+    if lost and first < len(points):
+        points[first] = [lost[-1], points[first][1]]
+    return points
+
+
 def metric_of(summary: Summary) -> tuple[str, str, list[dict[str, object]]] | None:
     """The metric of a job's target: its name, the label of its axis, and a mark at the target."""
     target = summary.results[0].target if summary.results else None
@@ -53,9 +63,11 @@ def metric_of(summary: Summary) -> tuple[str, str, list[dict[str, object]]] | No
 
 def _curves(summary: Summary, logs: Logs, earlier: Logs) -> Iterator[Chart]:
     def chart(title: str, y: str, event: str, name: str, factor: float = 1.0, **more: Any) -> Chart:
+        def points(events: Sequence[Event]) -> list[Point]:
+            return losses(events) if name == "loss" else values(events, event, name, factor)
+
         series, before = (
-            {f"round {number}": values(events, event, name, factor) for number, events in of_rounds.items()}
-            for of_rounds in (logs, earlier)
+            {f"round {number}": points(events) for number, events in of_rounds.items()} for of_rounds in (logs, earlier)
         )
         return lines(title, "step", y, series, earlier=before, **more)
 

@@ -138,7 +138,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
         yield f"MFU is absent: {note}"
     yield from tables.formula_lines(summary, rounds[:1])
     for result in rounds:
-        if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
+        if rows := probe_rows(result.probe, summary.config["hardware"]):
             yield f"What the devices achieved after round {result.round}, measured by the probe:"
             yield _known(rows)
     if rows := batch_rows(summary):

@@ -144,7 +144,6 @@ def bound(number: str) -> str:
 
 def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     rounds = usable(summary.results)
-    peaks = summary.config["hardware"].get("peak_flops") or {}
     earlier, hosts = chains(folder, summary.results), read_hosts(folder)
     charts = _charts(folder, summary, logs, earlier)
     return {
@@ -165,7 +164,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "restart_lines": attempt_lines(summary.results),
         "cost_lines": [*cost_lines(rounds), *restart_lines(rounds, earlier)],
         "formula": tables.formula_lines(summary, rounds[:1]),
-        "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),
+        "probe": grid([row for result in rounds for row in probe_rows(result.probe, summary.config["hardware"])]),
         "batch_line": batch_line(summary),
         "batch": grid(batch_rows(summary)),
         "changes": grid(tables.change_rows(summary), text=True),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flagperf.contract.records import Summary
 from flagperf.report import cells
-from flagperf.report.charts import Logs, metric_of, values
+from flagperf.report.charts import Logs, losses, metric_of, values
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.summary import metric, usable
 
@@ -39,7 +39,8 @@ def overlay(group: Mapping[str, tuple[Summary, Logs]]) -> Iterator[Chart]:
         return {name: values(logs[_round(summary, logs)], event, figure) for name, (summary, logs) in group.items()}
 
     case = cells.case(first.identity)
-    yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True, named=True)
+    of_jobs = {name: losses(logs[_round(summary, logs)]) for name, (summary, logs) in group.items()}
+    yield lines(f"{case}: loss of each job", "step", "loss", of_jobs, zero=True, named=True)
     if target_axis := metric_of(first):
         name, axis, marks = target_axis
         title = f"{case}: metric of each job"

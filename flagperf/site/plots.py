@@ -68,22 +68,41 @@ def _against_costs(entries: Sequence[Entry], translate: Translate) -> Iterator[C
 
 
 def _over_time(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart]:
-    """A plot of each product, with a curve for each scale and precision."""
+    """A plot of each product, with a curve for each scale and precision, and for each choice of other settings."""
     timed = [entry for entry in entries if entry.counts and entry.started is not None]
     for product in sorted({entry.product for entry in timed}):
         series: dict[str, list[Point]] = {}
         days: dict[float, str] = {}
-        for entry in sorted(
-            (entry for entry in timed if entry.product == product), key=lambda entry: entry.started or 0
-        ):
+        of_product = [entry for entry in timed if entry.product == product]
+        varied = _varied(of_product)
+        for entry in sorted(of_product, key=lambda entry: entry.started or 0):
             if entry.started is not None and entry.rate is not None:
-                series.setdefault(f"{entry.scale} {entry.precision}", []).append([entry.started, entry.rate])
+                name = ", ".join([f"{entry.scale} {entry.precision}", *_settings(entry, varied)])
+                series.setdefault(name, []).append([entry.started, entry.rate])
                 days[entry.started] = entry.day
         if any(len(points) > 1 for points in series.values()):
             y = f"{translate('throughput')} [{entries[0].unit}]"
             title = f"{product}: {translate('throughput over time')}"
             labels = [[at, text] for at, text in days.items()]
             yield lines(title, translate("day"), y, series, zero=True, dots=True, labels=labels)
+
+
+def _chosen(entry: Entry) -> dict[str, str]:
+    """Key → value, of a sweep, an experiment or the command line. Tunings are a part of what a trend shows."""
+    changed = {change.key: str(change.after) for change in entry.changes if not change.source.startswith("tuning")}
+    return {**changed, **dict(text.partition("=")[::2] for text in entry.swept)}
+
+
+def _varied(entries: Sequence[Entry]) -> list[str]:
+    """The settings that are not the same in all of these rows."""
+    chosen = [_chosen(entry) for entry in entries]
+    keys = dict.fromkeys(key for each in chosen for key in each)
+    return [key for key in keys if len({each.get(key) for each in chosen}) > 1]
+
+
+def _settings(entry: Entry, keys: Sequence[str]) -> list[str]:
+    chosen = _chosen(entry)
+    return [f"{key}={chosen[key]}" for key in keys if key in chosen]
 
 
 def _tip(entry: Entry, cost: str, at: float, translate: Translate) -> str:

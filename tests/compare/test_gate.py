@@ -36,7 +36,7 @@ TIGHT = [99.5, 100, 100.5, 100.2, 99.8]
 @pytest.mark.parametrize(
     ("gate", "speeds", "outcome", "why"),
     [
-        pytest.param("p_train>-3%", TIGHT, "passed", "+0.00 % (-0.70 % to +0.70 %)", id="the same"),
+        pytest.param("p_train>-3%", [v + 0.01 for v in TIGHT], "passed", "+0.01 % (-0.69 % to +0.71 %)", id="the same"),
         pytest.param(
             "p_train>-3%", [v * 0.95 for v in TIGHT], "failed", "-5.00 % (-5.66 % to -4.33 %)", id="5 % slower"
         ),
@@ -58,14 +58,26 @@ TIGHT = [99.5, 100, 100.5, 100.2, 99.8]
         pytest.param(
             "p_train<5%", [v * 1.1 for v in TIGHT], "failed", "+10.00 % (+9.23 % to +10.77 %)", id="from above"
         ),
-        pytest.param("p_train<5%", TIGHT, "passed", "+0.00 % (-0.70 % to +0.70 %)", id="below"),
-        pytest.param("accuracy>-1%", TIGHT, "passed", "+0.00 % (+0.00 % to +0.00 %)", id="the metric of the target"),
+        pytest.param("p_train<5%", [v + 0.01 for v in TIGHT], "passed", "+0.01 % (-0.69 % to +0.71 %)", id="below"),
+        pytest.param("accuracy>-1%", TIGHT, "passed", "no change: all rounds are equal", id="the metric of the target"),
     ],
 )
 def test_a_decision(gate: str, speeds: list[float], outcome: str, why: str) -> None:
     (condition,) = parse(gate)
     found = decide(condition, compare(job("a", TIGHT), job("b", speeds), margin=0.01))
     assert (found.outcome, found.why) == (outcome, why)
+
+
+@pytest.mark.parametrize("speeds", [[100.0], [100.0, 120.0], [60, 90, 100, 110, 150]], ids=["one", "two", "five"])
+@pytest.mark.parametrize(
+    ("gate", "outcome"), [("p_train>-3%", "passed"), ("p_train<3%", "passed"), ("p_train>0%", "failed")]
+)
+def test_equal_rounds_are_decided_as_the_table_says(speeds: list[float], gate: str, outcome: str) -> None:
+    """A job compared with itself is the same, also where its rounds vary much, or it has one."""
+    comparison = compare(job("a", speeds), job("b", speeds), margin=0.01)
+    found = decide(parse(gate)[0], comparison)
+    assert (comparison.figures[0].word, found.outcome) == ("same", outcome)
+    assert found.why == "no change: all rounds are equal"
 
 
 def test_one_round_each_decides_nothing() -> None:

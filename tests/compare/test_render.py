@@ -37,7 +37,7 @@ TOO_NEAR = ": even 100 rounds a side would not decide: they vary too much, or th
 
 MARKDOWN = f"""\
 - **failed** `p_train>-3%`: -5.00 % (-5.66 % to -4.33 %)
-- **passed** `accuracy>-1%`: +0.00 % (+0.00 % to +0.00 %)
+- **passed** `accuracy>-1%`: no change: all rounds are equal
 - **undecided** `p_train>-5%`: -5.00 % (-5.66 % to -4.33 %){TOO_NEAR}
 
 ### b/{JOB} against a\\|1/{JOB}

@@ -157,6 +157,36 @@ def test_precedence_and_sources(tmp_path: Path) -> None:
     ]
 
 
+SWEPT = """# @package _global_
+lr: 0.4
+hydra:
+  sweeper:
+    params: {train_batch_size: "8,16", max_steps: 9, scale: 1x2}
+"""
+
+
+def test_the_sweep_of_an_experiment_is_its_source(tmp_path: Path) -> None:
+    """In the changes, and in messages. The command line wins, and is named then."""
+    bench = write(tmp_path, {"experiment/a": SWEPT})
+    jobs = compose_jobs(["+experiment=a", "max_steps=7"], multirun=True, config_dirs=[bench])
+    assert [sorted(job.changes, key=lambda change: change.key) for job in jobs] == [
+        [
+            changed("lr", 0.01, 0.4, "experiment a"),
+            changed("max_steps", None, 7, "command line"),
+            changed("train_batch_size", 32, size, "experiment a"),
+        ]
+        for size in (8, 16)
+    ]
+    for wrong, key in (
+        (SWEPT.replace("scale", "nosuch: 1, scale"), "nosuch"),
+        (SWEPT.replace(": 9", ": -9"), "max_steps"),
+    ):
+        bench = write(tmp_path, {"experiment/a": wrong})
+        with pytest.raises(ConfigError) as caught:
+            compose_jobs(["+experiment=a"], multirun=True, config_dirs=[bench])
+        assert (caught.value.key, caught.value.where) == (key, str(bench / "experiment/a.yaml"))
+
+
 def test_a_tuning_over_another_one(tmp_path: Path) -> None:
     """Each change names the file that says it: that for the scale, or the one for the hardware below it."""
     files = {

@@ -33,8 +33,10 @@ def traced(batch_size: int, gib: float) -> Trace:
         pytest.param(45, None, None, id="the product states no memory"),
     ],
 )
-def test_fit(gib, memory, verdict):
-    fit = Fit.of(traced(1, gib), {**CONFIG, "hardware": {"memory_gib": memory}})
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_fit(gib, memory, verdict, device):
+    """The memory of a product counts, whatever its device is called: a product of one's own may be a CPU to torch."""
+    fit = Fit.of(traced(1, gib), {**CONFIG, "hardware": {"memory_gib": memory}, "vendor": {"device": device}})
     assert (fit, fit.verdict) == (Fit(gib, pytest.approx(1.2 * gib + 2), memory), verdict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flagperf.report.charts import earlier_logs, job_charts, values
 from flagperf.report.cost import restart_lines
 from flagperf.report.machine import host_rows
 from flagperf.report.plots import Point, lines
+from flagperf.report.run_charts import overlays
 from flagperf.results.restarts import chains
 
 HEAD = {"title": "Loss", "x": "step", "y": "loss"}
@@ -127,6 +129,23 @@ def test_a_resumed_run_shows_the_runs_before(tmp_path: Path) -> None:
         ("round 1", 1),
         ("round 1, before it was resumed", 8),
     ]
+
+
+@pytest.mark.parametrize(
+    ("end", "mark"),
+    [
+        pytest.param({"diverged_step": 2}, [2, "NaN"], id="its own step, which is not logged"),
+        pytest.param({}, [5, "NaN"], id="an older log"),
+    ],
+)
+def test_a_loss_is_lost_at_the_step_that_the_failure_names(end: dict[str, int], mark: list[object]) -> None:
+    steps = {1: 3.0, 5: math.nan, 6: math.nan}
+    events = [Event("STEP_END", {"step": step, "loss": loss}, time_ms=0) for step, loss in steps.items()]
+    events.append(Event("TRAIN_END", end, time_ms=0))
+    (chart,) = job_charts(a_summary(a_result()), {1: events}, {})
+    (overlaid,) = overlays([(replace(a_summary(a_result()), name=name), {1: events}) for name in "ab"])
+    assert (chart["series"][0]["points"], chart["lost"]) == ([[1, 3.0]], [mark])
+    assert overlaid["lost"] == [[mark[0], f"{name}: NaN"] for name in "ab"]
 
 
 @pytest.mark.parametrize(

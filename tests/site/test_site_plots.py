@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flagperf.contract.records import Change
 from flagperf.site.entries import Entry
 from flagperf.site.plots import WITHOUT, charts, front, missing
 
@@ -23,6 +24,10 @@ def an_entry(**changed: object) -> Entry:
         "unit": "images/s",
     }
     return Entry(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def a_change(key: str, value: object, source: str) -> Change:
+    return Change(key, None, value, source)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +61,39 @@ DAY = 86400.0
         pytest.param([an_entry(price=1.0), an_entry(price=2.0)], ["throughput – price of an hour"], id="price"),
         pytest.param([an_entry(started=0.0), an_entry(started=DAY)], ["A100: throughput over time"], id="time"),
         pytest.param([an_entry(started=0.0), an_entry(started=DAY, scale="2x8")], [], id="time of other scales"),
+        pytest.param(
+            [an_entry(started=DAY * day, swept=(f"train_batch_size={2**day}",)) for day in (1, 2)],
+            [],
+            id="the values of a sweep are no trend",
+        ),
+        pytest.param(
+            [an_entry(started=DAY * day, changes=(a_change("lr", day, "command line"),)) for day in (1, 2)],
+            [],
+            id="other settings are no trend",
+        ),
         pytest.param([an_entry(), an_entry(devices=16, verdict="INVALID")], [], id="invalid"),
         pytest.param([an_entry(), an_entry(devices=16, rate=None)], [], id="no throughput"),
     ],
 )
 def test_a_plot_has_two_values(entries: list[Entry], expected: list[str]) -> None:
     assert titles(entries) == expected
+
+
+def test_a_trend_has_a_curve_for_each_choice_of_settings() -> None:
+    entries = [
+        an_entry(started=DAY * day, rate=float(rate), swept=(f"lr={lr}",), changes=changes)
+        for day, rate, lr, changes in (
+            (1, 10, 0.1, ()),
+            (2, 20, 0.2, (a_change("lr", 0.2, "experiment a"),)),
+            (3, 11, 0.1, (a_change("log_freq", 9, "tuning nvidia/resnet50/A100"),)),
+            (4, 21, 0.2, ()),
+        )
+    ]
+    (chart,) = charts(entries, str)
+    assert [(curve["name"], curve["points"]) for curve in chart["series"]] == [
+        ("1x8 tf32, lr=0.1", [[DAY, 10.0], [3 * DAY, 11.0]]),
+        ("1x8 tf32, lr=0.2", [[2 * DAY, 20.0], [4 * DAY, 21.0]]),
+    ]
 
 
 def test_the_points_of_a_plot() -> None:

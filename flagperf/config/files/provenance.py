@@ -25,19 +25,28 @@ def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[
     )
 
 
-def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Where:
+def experiment_of(key: str, experiments: Mapping[str, str]) -> str | None:
+    """The experiment whose sweep or suite sets a dotted key; None: none does. `experiments`: key → experiment."""
+    return next((name for set_key, name in experiments.items() if is_under(key, (set_key,))), None)
+
+
+def origin(
+    names: Sequence[str], folders: Sequence[Path], overrides: Collection[str], experiments: Mapping[str, str]
+) -> Where:
     """A function from a dotted key to the file that set it, or "command line". A file is read when a message needs it.
 
     Args:
         names: the files of the composition, such as "vendor/nvidia", highest precedence first.
         folders: the search path.
-        from_command_line: the keys that the command line set.
+        overrides: the keys that the command line set, or the sweep or suite of an experiment.
+        experiments: of these, key → experiment.
     """
 
     def where(key: str) -> str:
         parts = re.sub(r"\[\d+\].*", "", key).split(".")
-        if is_under(".".join(parts), from_command_line):
-            return "command line"
+        if is_under(name := ".".join(parts), overrides):
+            experiment = experiment_of(name, experiments)
+            return str(find(f"experiment/{experiment}", folders)) if experiment else "command line"
         while parts:
             for name in names:
                 path = find(name, folders)

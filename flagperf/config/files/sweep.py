@@ -38,13 +38,14 @@ def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path])
     parsed = [_parse(text) for text in overrides]
     experiments = _experiments(parsed, folders)
     axes: list[list[_Point]] = []
-    for override in (*parsed, *_of_experiments(parsed, experiments, multirun, folders)):
+    of_experiments = _of_experiments(parsed, experiments, multirun, folders)
+    for override, name in (*((override, "") for override in parsed), *of_experiments):
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
             swept = [_parse(f"{override.get_key_element()}={text}") for text in texts]
-            axes.append([((point,), {point.key_or_group: _swept_text(point)}, "") for point in swept])
+            axes.append([((point,), {point.key_or_group: _swept_text(point)}, name) for point in swept])
         else:
-            axes.append([((override,), {}, "")])
+            axes.append([((override,), {}, name)])
     axes += _of_suites(parsed, experiments, multirun, folders)
     jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
     if len({str(job.swept) for job in jobs}) < len(jobs):
@@ -63,15 +64,15 @@ def _experiments(parsed: Sequence[Override], folders: Sequence[Path]) -> list[st
 
 def _of_experiments(
     parsed: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
-) -> Iterator[Override]:
-    """The sweeps of experiments (`hydra.sweeper.params`), without keys that overrides set."""
+) -> Iterator[tuple[Override, str]]:
+    """The sweeps of experiments (`hydra.sweeper.params`) and their names, without keys that overrides set."""
     for name in experiments:
         sweep = sweep_of(name, folders)
         if sweep and not multirun:
             raise _needs_multirun(name, f"a sweep over {', '.join(sweep)}")
         for key, text in sweep.items():
             if key not in (override.key_or_group for override in parsed):
-                yield _parse(f"{key}={text}")
+                yield _parse(f"{key}={text}"), name
 
 
 def _of_suites(
@@ -142,18 +143,16 @@ def _swept_text(override: Override) -> str:
 
 
 def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides:
-    overrides = [override for group_overrides, _, _ in combination for override in group_overrides]
-    suites = {
-        override.key_or_group: name for group_overrides, _, name in combination for override in group_overrides if name
-    }
+    overrides = [(override, name) for group_overrides, _, name in combination for override in group_overrides]
     choices: dict[str, str] = {}
     experiments: tuple[str, ...] = ()
     framework = None
     values: dict[str, Any] = {}
+    experiment_of: dict[str, str] = {}
     added: set[str] = set()
     swept = {key: text for _, named, _ in combination for key, text in named.items()}
-    for override in overrides:
-        key, value = override.key_or_group, override.value()
+    for override, name in overrides:
+        key, value, before = override.key_or_group, override.value(), values.keys() - {override.key_or_group}
         if key == "experiment":
             experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
         elif key == SCALE:
@@ -169,12 +168,13 @@ def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides
             values.update(flat)
             if override.is_add() or override.is_force_add():
                 added.update(flat)
-    keys = [override.key_or_group for override in overrides]
+        experiment_of |= dict.fromkeys((values.keys() - before) if name else (), name)
+    keys = [override.key_or_group for override, _ in overrides]
     if SCALE in keys and (twice := next((key for key in ("nnodes", "nproc") if key in keys), None)):
         raise ConfigError(
             "scale says how many nodes and devices", key=twice, advice="give scale=2x8, or nnodes and nproc"
         )
-    return JobOverrides(choices, experiments, framework, values, frozenset(added), swept, suites)
+    return JobOverrides(choices, experiments, framework, values, frozenset(added), swept, experiment_of)
 
 
 def _scale(text: Any) -> dict[str, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers
-from flagperf.config.files.provenance import changes
+from flagperf.config.files.provenance import changes, experiment_of
 from flagperf.config.files.search_path import find, is_shipped
 from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import is_under
@@ -52,10 +52,8 @@ def _source(overrides: JobOverrides, layers: Layers, folders: Sequence[Path], wh
 
     def source(key: str) -> str:
         if is_under(key, overrides.values):
-            of_suite = next(
-                (name for key_of_suite, name in overrides.suites.items() if is_under(key, (key_of_suite,))), None
-            )
-            return f"experiment {of_suite}" if of_suite else "command line"
+            of_experiment = experiment_of(key, overrides.experiment_of)
+            return f"experiment {of_experiment}" if of_experiment else "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(overrides.experiments)}"
         if key in layers.by_tuning:

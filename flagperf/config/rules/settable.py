@@ -93,7 +93,7 @@ class CaseRules:
         yield from (_unknown(key, known, where(key)) for key in unknown)
         for key in overrides.values:
             if key not in overrides.added and key not in known and not is_under(key, free):
-                yield _unknown(key, known, "command line")
+                yield _unknown(key, known, where(key))
         advice = "take it out of the tuning; an experiment with division=open may set it"
         for key in layers.by_tuning:
             if key not in unknown and not is_under(key, self.mutable):

@@ -17,4 +17,4 @@ class JobOverrides:
     values: Mapping[str, Any]  # dotted key → value
     added: frozenset[str]  # keys written with a plus, which need not exist
     swept: Mapping[str, str]  # key → value as text
-    suites: Mapping[str, str]  # key → the experiment whose suite has the value
+    experiment_of: Mapping[str, str]  # key → the experiment whose sweep or suite has the value

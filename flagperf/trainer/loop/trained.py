@@ -92,11 +92,18 @@ class Trained:
             return 0, times
         return self.units - (self.units_by_step[warmup_steps - 1] if warmup_steps else 0), times
 
+    @property
+    def diverged_step(self) -> int | None:
+        """The first step known whose loss was NaN or infinite; it need not be logged. None: all losses were finite."""
+        if self.loss is None or math.isfinite(self.loss):
+            return None
+        return self.diverged.step if self.diverged else self.loss_step
+
     def check_loss(self, rank: int) -> None:
         """Raise TrainingError where the loss became NaN or infinite, first on the rank where it began."""
-        if self.loss is None or math.isfinite(self.loss):
+        if (step := self.diverged_step) is None:
             return
-        step, first = self.diverged or (self.loss_step, None)
+        first = self.diverged.rank if self.diverged else None
         if first in (None, rank):
             raise TrainingError(f"training diverged: the loss was {self.loss} at step {step}")
         follow(f"training diverged: the loss of rank {first} was {self.loss} at step {step}")

@@ -79,7 +79,7 @@ class Training:
             self._write_records()
         self.clock.read()
         trained = self._trained(began, perf_counter() - began, time() - began_wall)
-        self._log("TRAIN_END")
+        self._log("TRAIN_END", None if trained.diverged_step is None else {"diverged_step": trained.diverged_step})
         engine.close()
         return trained
 

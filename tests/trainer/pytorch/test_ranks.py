@@ -240,6 +240,7 @@ def test_nan_on_one_rank_stops_all(tmp_path: Path) -> None:
     for rank, events in enumerate(logs):
         assert events[-1].event == "FINISHED"
         assert events[-1].value["stop_reason"] == "non_finite_loss"
+        assert [event.value for event in events if event.event == "TRAIN_END"] == [{"diverged_step": 2}]
         text = (tmp_path / f"rank{rank}.out.log").read_text()
         whose = "the loss" if rank == 1 else "the loss of rank 1"
         assert f" training diverged: {whose} was nan at step 2\n" in text
