@@ -10,6 +10,7 @@ from typing import Any
 
 from flagperf.config.rules.secrets import read_secret
 from flagperf.config.schema.cluster import Secret
+from flagperf.contract.regular import below
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, Mask, is_secret, without_values
 
@@ -22,9 +23,10 @@ def files(run: Path) -> Iterator[tuple[str, Path]]:
 
     Checkpoints are left out: they are large, and no figure comes from them. Links and hidden files are left out, too.
     """
-    names = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if _belongs(path.relative_to(run))}
+    paths = (Path(entry.path) for entry in below(run) if entry.is_file(follow_symlinks=False))
+    names = {path.relative_to(run).as_posix(): path for path in paths if _belongs(path.relative_to(run))}
     for name in sorted(names):
-        if names[name].is_file() and not names[name].is_symlink() and name not in (STATEMENT, ENVELOPE):
+        if name not in (STATEMENT, ENVELOPE):
             yield name, names[name]
 
 

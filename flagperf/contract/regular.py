@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -179,3 +180,16 @@ def beside(path: Path) -> Iterator[Path]:
         else:
             with contextlib.suppress(FileNotFoundError):
                 partial.unlink()
+
+
+def below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything below a folder, however deep. Links are not followed; a folder that cannot be read has no content."""
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        yield from entries
+        waiting += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]

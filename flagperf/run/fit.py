@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.regular import write_atomically
 from flagperf.contract.trace import Trace, to_json
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.predict.memory import Fit
@@ -36,7 +37,7 @@ def check_fit(job: JobConfig, folder: Path, say: Callable[[str], object]) -> Non
         return
     job_folder = folder / job.name
     job_folder.mkdir(parents=True, exist_ok=True)
-    (job_folder / FILE).write_text(to_json(trace), encoding="utf-8")
+    write_atomically(job_folder / FILE, to_json(trace))
     fit = Fit.of(trace, job.config)
     if fit.verdict == "tight":
         needed = f"predicted {fit.needed:.1f} GiB ({fit.tensors:.1f} GiB of tensors)"

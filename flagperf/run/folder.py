@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment, made_here
-from flagperf.contract.regular import parse_json, regular, yaml_text
+from flagperf.contract.regular import parse_json, regular, write_atomically, yaml_text
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plain import is_text
 from flagperf.plan.environment import environment_script
@@ -140,7 +140,7 @@ def _own_job() -> str | None:
 
 def note_submitted(folder: Path, note: Submitted) -> None:
     """Write the Slurm job of a submitted run into the run's folder."""
-    (folder / SUBMITTED).write_text(json.dumps(dataclasses.asdict(note), indent=2) + "\n", encoding="utf-8")
+    write_atomically(folder / SUBMITTED, json.dumps(dataclasses.asdict(note), indent=2) + "\n")
 
 
 def submitted(folder: Path) -> Submitted:
@@ -175,7 +175,7 @@ def write_case(job: JobConfig, plan: Plan, folder: Path) -> None:
     made_here.write(folder, round_config, _yaml(plan.config, f"# python -m flagperf.trainer {round_config}"))
     text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
     made_here.write(folder, round_config.parent / PLAN, text.encode())
-    round_config.with_name(ENVIRONMENT).write_text(environment_script(job), encoding="utf-8")
+    write_atomically(round_config.with_name(ENVIRONMENT), environment_script(job))
 
 
 def write_configuration(job: JobConfig, case: Path) -> None:
@@ -184,7 +184,7 @@ def write_configuration(job: JobConfig, case: Path) -> None:
     title = f"# the configuration of {job.name}; that of a round differs in its seed"
     made_here.write(case.parent, case / CONFIG, _yaml(job.config, title))
     changes = [dataclasses.asdict(change) for change in job.changes]
-    (case / "changes.yaml").write_bytes(_yaml(changes, f"# what {job.name} changes against its case, and where"))
+    write_atomically(case / "changes.yaml", _yaml(changes, f"# what {job.name} changes against its case, and where"))
     if record := job.config.get("alignment_record"):
         _copy_alignment(user_path(job.config["alignment"]), list(record["curves"]), case / alignment.FOLDER)
 

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import re
 import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
 
-from flagperf.contract.regular import beside
+from flagperf.contract.regular import below, beside
+from flagperf.plain import plain
 from flagperf.secret import Mask
 
+SHOWN = 5  # most names in a warning
+UNREADABLE = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOENT)
 SETID = stat.S_ISUID | stat.S_ISGID
+
+log = logging.getLogger(__name__)
 
 
 def without_secrets(folder: Path, mask: Mask) -> None:
-    """Replace secrets in the files of a folder by ***."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
+    """Replace secrets in the files of a folder by ***. A warning names files that this user cannot read."""
+    files = (Path(entry.path) for entry in below(folder) if entry.is_file(follow_symlinks=False))
+    if unread := [path for path in files if not _is_hidden(path, mask)]:
+        shown = ", ".join(plain(str(path.relative_to(folder))) for path in unread[:SHOWN])
+        log.warning("%d files of %s cannot be read; they may hold secrets: %s", len(unread), folder, shown)
+
+
+def _is_hidden(path: Path, mask: Mask) -> bool:
+    """Hide secrets in a file. Returns false where the file cannot be read."""
+    try:
+        try:
+            mask.file(path)
+        except PermissionError:
+            mode = stat.S_IMODE(path.lstat().st_mode)
             try:
+                path.chmod(mode | stat.S_IRUSR | stat.S_IWUSR)  # an own file without the rights
                 mask.file(path)
+                path.chmod(mode)
             except PermissionError:  # a file of another user, such as a container's: replace the file by a copy
                 with beside(path) as copy:
                     shutil.copyfile(path, copy)
                     mask.file(copy)
                     copy.replace(path)
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return False
+    return True
 
 
 def by_umask(*folders: Path) -> None:
@@ -35,8 +60,11 @@ def by_umask(*folders: Path) -> None:
     """
     forbidden = _umask()
     for folder in folders:
-        for path in [folder, *folder.rglob("*")] if folder.is_dir() else ():
-            about = path.lstat()
+        for path in [folder, *(Path(entry.path) for entry in below(folder))] if folder.is_dir() else ():
+            try:
+                about = path.lstat()
+            except OSError:  # its folder cannot be entered, or its path is too long
+                continue
             taken = about.st_mode & (forbidden | (SETID if stat.S_ISREG(about.st_mode) else 0))
             if not taken or stat.S_ISLNK(about.st_mode):
                 continue

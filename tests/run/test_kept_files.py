@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,40 @@ def test_secrets_go_from_all_files_and_links_are_not_followed(tmp_path: Path) ->
     assert (folder / "deep" / "more").read_text() == "***"
     assert elsewhere.read_text() == "my-secret"
     without_secrets(tmp_path / "not there", Mask(["my-secret"]))
+
+
+def test_what_a_rank_left_beside_its_logs_does_not_keep_secrets_in_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that nobody may read, folders in folders, many files."""
+    user, folder = 65534, tmp_path / "node"
+    folder.mkdir()
+    (folder / "rank0.out.log").write_text("my-secret")
+    (folder / "closed").write_text("my-secret")
+    (folder / "closed").chmod(0)
+    for number in range(2000):
+        (folder / f"many{number}").touch()
+    deep = os.open(folder, os.O_RDONLY)
+    for name in (*["d"] * 1100, *["d" * 200] * 12):  # a path of more than 4,096 characters
+        os.mkdir(name, dir_fd=deep)
+        deeper = os.open(name, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = deeper
+    os.close(deep)
+    if os.geteuid() == 0:  # whom rights do not bind
+        for path in (tmp_path, folder, *folder.iterdir()):
+            os.chown(path, user, user)
+    if not (child := os.fork()):
+        os.chdir(tmp_path)  # the user may not enter the folders above
+        if os.geteuid() == 0:
+            os.setuid(user)
+        without_secrets(Path(folder.name), Mask(["my-secret"]))
+        by_umask(Path(folder.name))
+        os._exit(len(caplog.messages))
+    assert os.waitpid(child, 0)[1] == 0
+    assert [(folder / name).read_text() for name in ("rank0.out.log", "closed")] == ["***"] * 2
+    assert stat.S_IMODE((folder / "closed").stat().st_mode) == 0
+    subprocess.run(["rm", "-rf", folder], check=True)
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077], ids=["022", "027", "077"])
