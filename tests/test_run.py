@@ -148,6 +148,8 @@ def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
     assert result["verdict"] == "SUSPECT"
     assert re.match(r"the loss (ended above where it began|diverged): ", reason)  # threads add up in another order
     assert f"round 1: {reason}" in " ".join(done.stdout.split())
+    missed = r"target not reached \(require_target=true\): vit-pytorch-cpux1x1, round 1: acc1 [\d.]+ instead of acc1 ≥ "
+    assert re.search(missed, done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def run(jobs: Sequence[JobConfig], command: Command) -> int:
     console.print_table(report.terminal_table(summaries))
     for path in paths:
         console.print(str(path), highlight=False, markup=False, soft_wrap=True)
-    for line in _failures(summaries):  # the last lines, so that users see them
+    for line in (*report.unmet_lines(summaries), *_failures(summaries)):  # the last lines, so that users see them
         console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     return code
 

@@ -36,6 +36,7 @@ from flagperf.results.took_part import took_part
 from flagperf.results.verdict import judge
 
 FILE = "result.json"
+MISSED = 6  # exit code
 RECORDED = ("case", "framework", "hardware", "vendor", "size", "nnodes", "nproc", "division", "revision")  # of Identity
 
 
@@ -194,7 +195,7 @@ def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
     if any(result.verdict == "INVALID" for result in results):
         return 5
     if require_target and any(result.target_reached is not True for result in results):
-        return 6
+        return MISSED
     return 0
 
 
