@@ -41,6 +41,7 @@ from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.randomness import seed_all
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.step_loss import StepLoss
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.timing import Timing
 from flagperf.trainer.pytorch.trace.stand_in import CPU, settings_of, world_of
@@ -67,11 +68,12 @@ def step_of(config: Mapping[str, Any]) -> tuple[Callable[[], None], Callable[[],
     memory_format = getattr(torch, settings.memory_format)
     host = task.full_batch(config, settings.train_batch_size)
     batches = [task.to_device(host, CPU, memory_format) for _ in range(settings.gradient_accumulation_steps)]
-    loss_of, model = precision.cast(task.loss), strategy.wrapped(network, CPU)
+    step_loss, model = StepLoss(task, world, len(batches)), strategy.wrapped(network, CPU)
+    loss_of = precision.cast(step_loss.of)
 
     def step() -> None:
-        for batch in batches:
-            precision.backward(loss_of(model, batch), len(batches))
+        for given in step_loss.given(batches):
+            precision.backward(loss_of(model, *given), len(batches))
         precision.step(optimizer, clip)
         optimizer.zero_grad()
 

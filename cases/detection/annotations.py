@@ -71,14 +71,18 @@ def _problems(content: Mapping[str, Any], masks: bool, num_classes: int | None) 
         else:
             said, given, allowed = problem
             yield f"{_name(image, 'file_name', f'entry {place} of images')} {said}", given, allowed
-    categories = {category.get("id") for category in content["categories"] if isinstance(category, dict)}
+    listed = (category.get("id") for category in content["categories"] if isinstance(category, dict))
+    categories = set(filter(_is_whole, listed))
     last = "" if num_classes is None else f" to {num_classes - 1}"
     for place, annotation in enumerate(content["annotations"]):
-        problem = _of_annotation(annotation, categories, last, masks)
+        problem = _of_annotation(annotation, categories, last)
+        if problem is None and masks and (num_classes is None or is_object(annotation)):
+            problem = _of_mask(annotation.get("segmentation"))
         if problem is not None:
             said, given, allowed = problem
             name = _name(annotation, "id", f"entry {place} of annotations", "annotation ")
-            image = names.get(annotation.get("image_id")) if isinstance(annotation, dict) else None
+            number = annotation.get("image_id") if isinstance(annotation, dict) else None
+            image = names.get(number) if _is_whole(number) else None
             yield f"{name}{f' of image {image}' if image else ''} {said}", given, allowed
 
 
@@ -97,7 +101,7 @@ def _of_image(image: Any) -> tuple[str, Any, str] | None:
     return None
 
 
-def _of_annotation(annotation: Any, categories: Iterable[Any], last: str, masks: bool) -> tuple[str, Any, str] | None:
+def _of_annotation(annotation: Any, categories: Iterable[Any], last: str) -> tuple[str, Any, str] | None:
     if not isinstance(annotation, dict) or not _is_whole(annotation.get("image_id")):
         return "has no image", annotation, "image_id: the number of an image"
     category = annotation.get("category_id")
@@ -110,16 +114,18 @@ def _of_annotation(annotation: Any, categories: Iterable[Any], last: str, masks:
         return "has a category that the file does not list", category, "an id of `categories`"
     if not _are_numbers(annotation.get("bbox"), 4):
         return "has no box", annotation.get("bbox"), "bbox: left, top, width, height"
-    if masks and is_object(annotation) and not _is_mask(annotation.get("segmentation")):
-        return "has no segmentation", annotation.get("segmentation"), "polygons of three or more points, or run lengths"
     return None
 
 
-def _is_mask(segmentation: Any) -> bool:
-    """Whether these are polygons, each a list x, y, x, y …, or run lengths."""
+def _of_mask(segmentation: Any) -> tuple[str, Any, str] | None:
+    """Polygons, each a list x, y, x, y …, or run lengths."""
     if isinstance(segmentation, dict):
-        return _are_numbers(segmentation.get("size"), 2) and isinstance(segmentation.get("counts"), (str, list))
-    return isinstance(segmentation, list) and segmentation != [] and all(map(_is_polygon, segmentation))
+        is_mask = _are_numbers(segmentation.get("size"), 2) and isinstance(segmentation.get("counts"), (str, list))
+    else:
+        is_mask = isinstance(segmentation, list) and segmentation != [] and all(map(_is_polygon, segmentation))
+    return (
+        None if is_mask else ("has no segmentation", segmentation, "polygons of three or more points, or run lengths")
+    )
 
 
 def _is_polygon(points: Any) -> bool:

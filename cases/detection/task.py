@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -138,7 +140,7 @@ class DetectionByQueries(Detection):
         objects = sum(len(target["boxes"]) for target in targets)
         found = sum(min(len(target["boxes"]), self.num_queries) for target in targets)
         queries = found + self.no_object_weight * (len(images) * self.num_queries - found)
-        return torch.tensor([queries, objects], dtype=torch.float32, device=images[0].device)
+        return torch.stack([torch.full((), float(each), device=images[0].device) for each in (queries, objects)])
 
     @override
     def parameters(self, network: nn.Module) -> Any:
@@ -199,7 +201,10 @@ def average_precision(annotations: str, predictions: Detections, iou_type: str) 
     if not predictions:
         return 0.0
     other = "bbox" if iou_type == "segm" else "segmentation"  # it would decide the area of a detection
-    truth = COCO(annotations)
+    content = json.loads(Path(annotations).read_bytes())
+    # Numbers from 1: the metric takes 0 for "not found", and the file may lack them or repeat one.
+    numbered = [{**annotation, "id": number} for number, annotation in enumerate(content["annotations"], 1)]
+    truth = COCO({**content, "annotations": numbered})
     results = truth.loadRes([{key: value for key, value in row.items() if key != other} for row in predictions])
     evaluation = COCOeval_faster(truth, results, iou_type, print_function=log.debug)
     evaluation.evaluate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from torchvision.models.detection.retinanet import RetinaNetHead
 from torchvision.models.resnet import BasicBlock, ResNet
 from toy import fork_ranks
 
-from cases.detection.task import Detection
+from cases.detection.task import Detection, average_precision
 from cases.optimization import warmup_multistep_of_epochs
 from flagperf.config.compose import compose
 from flagperf.contract.components import component
@@ -199,6 +200,19 @@ def in_pycocotools(truth: COCO, guesses: dict[int, dict[str, Tensor]], kind: str
     evaluation.accumulate()
     evaluation.summarize()
     return float(evaluation.stats[0])
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param({"id": 0}, id="0"), pytest.param({}, id="none"), pytest.param({"id": "x"}, id="text")]
+)
+def test_numbers_of_annotations_do_not_count(tmp_path: Path, number: dict[str, Any]) -> None:
+    """COCO's metric takes an object of number 0 for one that nobody finds."""
+    found = {"image_id": 1, "category_id": 1, "bbox": [2, 2, 10, 10]}
+    images = [{"id": 1, "file_name": "a.jpg", "width": 20, "height": 20}]
+    content = {"images": images, "categories": [{"id": 1}], "annotations": [{**found, **number, "area": 100}]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    assert average_precision(str(path), [{**found, "score": 0.9}], "bbox") == 1.0
 
 
 def test_nothing_found(data_dir: Callable[[str], Path]) -> None:
