@@ -14,7 +14,7 @@ import asyncssh
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.outcome import Outage
 from flagperf.errors import FlagperfError, HostError
-from flagperf.hosts.awake import AwakeClock
+from flagperf.hosts.awake import AwakeClock, at_most
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
 from flagperf.hosts.ssh.login import connect_options
@@ -22,6 +22,7 @@ from flagperf.hosts.ssh.openssh_files import LoginFiles, hops
 
 AT_ONCE = 8  # connections that are made at the same time: MaxStartups of sshd refuses from 10 on
 ATTEMPTS = 4  # at a login that sshd refuses early, and at work during which the connection drops
+SESSION = 30.0  # seconds for sshd to start a command
 BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
 
 REFUSED_EARLY = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)  # what MaxStartups looks like
@@ -86,7 +87,10 @@ class SshConnection:
         for _ in range(ATTEMPTS):
             connection = await self.established()
             try:
-                return await connection.create_process(line, errors="replace")
+                return await at_most(connection.create_process(line, errors="replace"), SESSION)
+            except asyncio.TimeoutError:
+                problem, advice = f"sshd opens no session within {SESSION:g} s", "see sshd's log, and the load there"
+                raise HostError(self.host, problem, advice=advice) from None
             except DROPPED as error:
                 if not connection.is_closed():
                     advice = "raise MaxSessions of sshd, or free its resources"
