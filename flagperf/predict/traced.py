@@ -15,6 +15,7 @@ LEFT_OUT = (
     "oversubscribe", "predict", "probe", "prove", "render", "repeat", "repeat_seed", "reports", "require_alignment",
     "require_target", "restarts", "result_dir", "resume", "run_name", "runtime", "sample_dir", "submit",
 )  # fmt: skip
+OF_SCHEDULE = ("lr_", "warmup")  # beginnings of the keys of a case from which it makes its schedule
 # Keys that the program reads, or that a part of a case may name, with the value that it gets for any value.
 ANY_VALUE: Mapping[str, Any] = {
     **dict.fromkeys(("max_epochs", "max_samples_termination", "max_time", "target")),
@@ -46,7 +47,7 @@ OF_VENDOR = ("device", "plugin", "extension")  # the keys of the vendor that the
 
 def traced(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration on which its trace depends, in the form of a configuration."""
-    kept = {key: value for key, value in config.items() if key not in LEFT_OUT}
+    kept = {key: value for key, value in config.items() if not (key in LEFT_OUT or key.startswith(OF_SCHEDULE))}
     kept |= {key: value for key, value in ANY_VALUE.items() if key in config}
     kept["vendor"] = {key: value for key, value in (config.get("vendor") or {}).items() if key in OF_VENDOR}
     if "lr" in (config.get("optimizer") or {}):

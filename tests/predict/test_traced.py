@@ -26,7 +26,8 @@ def key(*overrides: str) -> str:
 SAME = [
     "max_steps=100", "max_epochs=3", "max_time=60", "max_samples_termination=999", "target=null",
     "initial_evaluation=false", "eval_interval_steps=7", "eval_start_samples=5", "eval_batch_size=3",
-    "lr=0.5", "lr_interval=epoch", "log_freq=7", "warmup_steps=9", "num_workers=3", "seed=5",
+    "lr=0.5",
+    "lr_interval=epoch", "lr_decay_ratio=0.5", "warmup=0.3", "log_freq=7", "warmup_steps=9", "num_workers=3", "seed=5",
     "init_checkpoint=null", "checkpoint_freq=5", "checkpoint_in_background=true", "checksum_freq=2",
     "process_group_timeout=9", "profile=true", "sinks=[mllog]", "data_dir=/data", "result_dir=/x", "repeat=3",
     "division=closed", "runtime=process", "hardware=L40S", "monitor.interval=9", "vendor.monitor.interval=9",
