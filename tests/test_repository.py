@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from flagperf import __version__
+from flagperf.cli.check_vendor import SCALES
 
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -44,3 +45,13 @@ def test_the_citation_names_this_version() -> None:
 def test_the_workflow_runs_all_of_ci() -> None:
     (job,) = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
+
+
+def test_a_changed_case_comes_with_flagperfs_evidence() -> None:
+    """Logs at three scales, the effect on adapted vendors, and the week of a case, asked for in both languages."""
+    template = (ROOT / ".github/pull_request_template.md").read_text()
+    scales = re.findall(r"^  \| (\dx\d) \|", template, re.MULTILINE)
+    assert [tuple(map(int, scale.split("x"))) for scale in scales] == list(SCALES)
+    asked = [line for line in template.splitlines() if line.startswith("- [ ] ")]
+    assert [line for line in asked if not re.search(r"[\u4e00-\u9fff]", line)] == []
+    assert all(command in template for command in ("`flagperf check model=CASE`", "`flagperf list CASE`"))

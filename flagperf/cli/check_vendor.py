@@ -1,10 +1,14 @@
-"""flagperf check: find gaps in a vendor's files, or compare a vendor's own code with a case
+"""flagperf check: find gaps in a vendor's files, compare a vendor's own code with a case, or bound the time of a case
 
 usage: flagperf check vendor=NAME [model=CASE OVERRIDES…]
+       flagperf check model=CASE [OVERRIDES…]
 
 words:
   vendor=NAME  check the vendor's file, its products, and its tunings of all cases
-  model=CASE   train the reduced case with the vendor's own code and without it, and write their differences as a proof
+  vendor=NAME model=CASE
+               train the reduced case with the vendor's own code and without it, and write their differences as a proof
+  model=CASE   the least time of the whole schedule on one machine with eight A100, against FlagPerf's limit of a week;
+               hardware=, nnodes= and other keys change the machine
 
 options: --config-dir
 
@@ -12,6 +16,8 @@ examples:
   flagperf check vendor=nvidia
   flagperf check vendor=acme --config-dir my_conf
   flagperf check vendor=acme model=resnet50 hardware=A1 --config-dir my_conf
+  flagperf check model=resnet50
+  flagperf check model=llama3_8b hardware=H100 nnodes=8
 
 exit codes: 0, 2, 3, 5, 130
 """
@@ -62,6 +68,11 @@ NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_de
 
 def main(options: argparse.Namespace) -> int:
     """Print the gaps of a vendor's files, file by file. The exit code is 2 where a run needs a missing value."""
+    keys = [word.partition("=")[0] for word in options.arguments]
+    if "model" in keys and "vendor" not in keys:
+        from flagperf.cli import check_case  # heavy, and not needed to check files
+
+        return check_case.main(options)
     if len(options.arguments) > 1 and any(word.startswith("vendor=") for word in options.arguments):
         from flagperf.cli import check_extension  # heavy, and not needed to check files
 
@@ -69,7 +80,7 @@ def main(options: argparse.Namespace) -> int:
     key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
     if key != "vendor" or not name:
         given = " ".join(options.arguments) or None
-        raise ConfigError("check takes a vendor, and may take a case of it", given=given, advice=usage("check"))
+        raise ConfigError("check takes a vendor, a case, or both", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)
     for file, file_lacks in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)

@@ -50,6 +50,7 @@ from flagperf.errors import ConfigError, FlagperfError, NoValidCaseError
 from flagperf.predict.memory import Fit, Margin
 from flagperf.predict.operator_table import operator_table
 from flagperf.predict.scaling import Scale, scale_of
+from flagperf.predict.schedule import schedule_of
 from flagperf.predict.times import figures_of
 from flagperf.report.files import read_jobs
 from flagperf.report.measured_scales import Measured, measured_scales
@@ -61,6 +62,7 @@ from flagperf.report.prediction import (
     message_rows,
     prediction_page,
     scale_rows,
+    schedule_lines,
     time_lines,
 )
 from flagperf.results.fabric import read_probe
@@ -102,6 +104,9 @@ def main(options: argparse.Namespace) -> int:
         print_single(predictions[0])
     scales = [_scale(prediction, probes) for prediction in predictions if isinstance(prediction, Prediction)]
     print_times(scales, measured)
+    if len(scales) == 1:
+        for line in schedule_lines(schedule_of(jobs[0].config, scales[0])):
+            print(line)
     for file in given["html"]:
         name = f"{jobs[0].case} on {jobs[0].hardware.name}"
         print(write_atomically(file, prediction_page(name, scales, measured)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from flagperf.predict.roofline import ClassTime
 from flagperf.predict.scaling import Scale, efficiency, fastest, smallest
+from flagperf.predict.schedule import Schedule
 from flagperf.report.cells import ABSENT, number, percent
 from flagperf.report.measured_scales import Measured
 from flagperf.report.page import grid, render
@@ -67,6 +68,25 @@ def time_lines(scale: Scale) -> Iterator[str]:
             f"MFU at most {percent(scale.mfu(fused=fused))}"
         )
     yield f"The figures of the product are from {scale.source}. MFU counts the operations of the traced step."
+
+
+def schedule_lines(schedule: Schedule | None) -> Iterator[str]:
+    """The least time of the whole schedule, against the week that FlagPerf allows a case."""
+    if schedule is None or schedule.seconds is None:
+        return
+    begin = f"The whole schedule ({schedule.limit}: {schedule.steps:,} steps) takes at least {age(schedule.seconds)}"
+    if schedule.within_a_week:
+        yield f"{begin}; FlagPerf allows a case a week."
+    else:
+        yield f"{begin}: longer than the week that FlagPerf allows a case."
+
+
+def age(seconds: float) -> str:
+    """A time in the unit that people use for it: "48 min", "9.3 h", "12 days"."""
+    for unit, size, most in (("min", 60, 90 * 60), ("h", 3600, 72 * 3600)):
+        if seconds < most:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / (24 * 3600):,.3g} days" if seconds < 1e7 else f"{seconds / (24 * 3600):,.0f} days"
 
 
 def measured_lines(scale: Scale, measured: Sequence[Measured]) -> Iterator[str]:

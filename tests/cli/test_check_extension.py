@@ -82,10 +82,10 @@ def test_its_closed_run_is_invalid(acme: Path) -> None:
             id="no own code",
         ),
         pytest.param(
-            ("model=glm",),
-            "check takes a vendor, and may take a case of it",
+            ("glm",),
+            "check takes a vendor, a case, or both",
             "flagperf check vendor=NAME [model=CASE OVERRIDES…]",
-            id="no vendor",
+            id="neither",
         ),
     ],
 )

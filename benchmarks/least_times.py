@@ -1,0 +1,65 @@
+"""The least time of each case's whole schedule on FlagPerf's reference: a machine with eight A100.
+
+    python benchmarks/least_times.py [CASE ...]
+
+Without CASE: all cases of PyTorch, and the table is written into docs/predict.md, between its two comments.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from predicted_published import PAGE, traced
+
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF
+from flagperf.predict.memory import Fit
+from flagperf.predict.scaling import scale_of
+from flagperf.predict.schedule import REFERENCE, schedule_of
+from flagperf.predict.times import figures_of
+from flagperf.report.cells import number
+from flagperf.report.markdown import table
+from flagperf.report.prediction import age
+from flagperf.run.predicted import config_of
+
+BEGIN, END = "<!-- least_times -->", "<!-- /least_times -->"
+
+
+def row(case: str) -> dict[str, str]:
+    """A line of the table."""
+    config = config_of(compose([f"model={case}", *REFERENCE, "size=full", "dry_run=true"]))
+    ((trace, reason),) = traced([config])
+    if trace is None:
+        raise SystemExit(f"{case}: {reason}")
+    fit = Fit.of(trace, config)
+    scale = scale_of(trace, config, figures_of(config), fit.needed, fit.memory)
+    schedule = schedule_of(config, scale)
+    if schedule is None or schedule.seconds is None or scale.times is None:
+        raise SystemExit(f"{case}: no limit, or no times: {scale.missing}")
+    step = scale.times.at_least(fused=True, overlap=True)
+    return {
+        "case": case,
+        "precision": config["precision"],
+        "samples of a step": f"{scale.samples:,}",
+        "steps": f"{schedule.steps:,}",
+        "limit": f"`{schedule.limit}`",
+        "step at least [s]": number(step, 3),
+        "schedule at least": age(schedule.seconds),
+        "within a week": "yes" if schedule.within_a_week else "**no**",
+        "memory": fit.verdict or "",
+    }
+
+
+def main(cases: list[str]) -> None:
+    """Print each line when it is known; of all cases also write the table into the page."""
+    rows = []
+    for case in cases or sorted(path.stem for path in (CONF / "model").glob("*.yaml")):
+        rows.append(row(case))
+        print(rows[-1], flush=True)
+    if not cases:
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
