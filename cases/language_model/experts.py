@@ -213,10 +213,19 @@ class NextTokenOfExperts(NextToken):
         layers = list(modules_with_experts(network))
         for experts in layers:
             experts.loads.clear()
-        metrics = super().evaluate(network, batches, device)
+        taken = 0
+
+        def counted() -> Iterator[Tensor]:
+            nonlocal taken
+            for batch in batches:
+                taken += 1
+                yield batch
+
+        metrics = super().evaluate(network, counted(), device)
         figures = torch.zeros(3, dtype=torch.float64, device=device)
         context = getattr(network, "context", None)
-        for loads, limit in (kept for experts in layers for kept in experts.loads):
+        # A rank with fewer batches than others repeats its last call of the network, which counts for nothing.
+        for loads, limit in (kept for experts in layers for kept in experts.loads[:taken]):
             if context is not None:  # a rank has the loads of its part of the sequences
                 loads, limit = context.sum(loads), limit * context.ranks
             busiest, dropped = loads.max() / loads.sum() * len(loads), (loads - limit).clamp(min=0).sum() / loads.sum()

@@ -16,6 +16,7 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 
 from cases.language_model.experts import modules_with_experts
 from flagperf.contract.components import component
+from flagperf.trainer.pytorch.parallel.evaluated import equally_many
 
 Config = dict[str, Any]
 
@@ -83,6 +84,17 @@ def test_the_balance_of_the_experts_is_in_the_loss_of_a_training(tiny: Callable[
     wanted = load_balancing_loss_func(tuple(logits), 4, 2) / 2
     evaluated = network.eval()(batch[:, :-1], batch[:, 1:]).mean()
     assert (trained - evaluated).item() == pytest.approx(0.01 * wanted.item(), rel=1e-3)
+
+
+@torch.no_grad()
+def test_repeated_calls_of_a_rank_count_no_load(tiny: Callable[[str], Config]) -> None:
+    """A rank that has fewer batches than others calls the network with its last one again."""
+    config = tiny("mixtral_8x7b")
+    network, task, device = component(config, "network").eval(), component(config, "task"), torch.device("cpu")
+    batches = [first(config, 4)[:1], first(config, 4)[1:]]
+    wanted = task.evaluate(network, batches, device)
+    assert task.evaluate(network, equally_many(network, iter(batches), 3), device) == wanted
+    assert task.evaluate(network, [*batches, *batches[1:] * 3], device) != wanted
 
 
 def test_an_expert_drops_tokens_above_its_capacity(tiny: Callable[[str], Config]) -> None:
