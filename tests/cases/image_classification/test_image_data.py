@@ -51,6 +51,16 @@ def test_every_kind_of_jpeg_is_rgb(tmp_path: Path, mode: str) -> None:
     assert (tuple(image.shape), label) == ((3, 20, 10), 0)
 
 
+def test_an_image_of_16_bits_is_as_others(tmp_path: Path) -> None:
+    path = tmp_path / "class" / "image.png"
+    path.parent.mkdir()
+    values = np.arange(6, dtype=np.uint16).reshape(2, 3) * 13107
+    Image.fromarray(values).save(path)
+    ((image, _),) = images(str(tmp_path), 1, AS_IS)
+    assert image.dtype == torch.uint8
+    assert image[0].tolist() == (values // 256).tolist()
+
+
 @pytest.mark.parametrize("case", ["resnet50", "vit"])
 @pytest.mark.parametrize(
     ("split", "given"),
