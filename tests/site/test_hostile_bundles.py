@@ -212,6 +212,7 @@ def test_a_site_refuses_them_and_shows_the_others(
     assert out.splitlines()[-1].startswith(f"{tmp_path}/public/index.html: 1 rows of 1 bundles, ")
 
 
+@pytest.mark.slow
 def test_verify_refuses_them(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = {name: run_command(["verify", str(bundles / f"{n:02}.tar.zst")]) for n, name in enumerate(HOSTILE)}
     assert codes == dict.fromkeys(HOSTILE, 9)
@@ -227,6 +228,7 @@ def test_no_vendor_approves_them(bundles: Path, capsys: pytest.CaptureFixture[st
         assert not path.with_name(f"{path.name}.approval.json").exists()
 
 
+@pytest.mark.slow
 def test_an_expression_without_end(
     bundles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
