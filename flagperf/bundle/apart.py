@@ -1,4 +1,4 @@
-"""Examines bundles in processes of their own: whatever a bundle holds, there is an answer, and the others have theirs.
+"""Examines bundles in processes apart from the command: whatever one holds, there is an answer, and the others go on.
 
 Readers refuse what flagperf never writes. This module is the boundary for all that they do not expect: any exception,
 memory or time without end, the death of the process.
@@ -10,13 +10,14 @@ import multiprocessing
 import os
 import pickle
 import resource
+import shutil
 import signal
 import tempfile
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -40,79 +41,91 @@ class Refused:
     error: ConfigError | None = None  # of a file that is no bundle
 
 
-def examine(work: Callable[[Path, Path], T], bundles: Iterable[Path], workers: int = 1) -> Iterator[T | Refused]:
+def examine(work: Callable[[Path, Path], T], bundles: Sequence[Path], workers: int = 1) -> Iterator[T | Refused]:
     """The answer of `work` about each bundle, in order.
 
     Args:
         work: takes a bundle and an empty folder.
         workers: processes at the same time.
     """
-    running: deque[_Examination[T]] = deque()
     with ExitStack() as ends:
-        for bundle in bundles:
-            if len(running) == workers:
-                yield running.popleft().answer()
-            running.append(ends.enter_context(_Examination(work, bundle, workers)))
-        while running:
-            yield running.popleft().answer()
+        parts = [bundles[number::workers] for number in range(workers)]
+        examiners = [ends.enter_context(_Examiner(work, part, workers)) for part in parts]
+        for number in range(len(bundles)):
+            yield examiners[number % workers].answer()
 
 
-@dataclass
-class _Examination(Generic[T]):
-    """One bundle in its process. Process and folder are gone after the block."""
+class _Examiner(Generic[T]):
+    """A process that examines bundles one after the other. Another takes its place after one that it did not bear."""
 
-    work: Callable[[Path, Path], T]
-    bundle: Path
-    workers: int
-    _ends: ExitStack = field(default_factory=ExitStack)
+    def __init__(self, work: Callable[[Path, Path], T], bundles: Sequence[Path], workers: int) -> None:
+        self._work, self._workers = work, workers
+        self._waiting = deque(bundles)
+        self._process: Any = None
 
-    def __enter__(self) -> _Examination[T]:
-        folder = self._ends.enter_context(
-            tempfile.TemporaryDirectory(prefix="flagperf-bundle-", ignore_cleanup_errors=True)
-        )
+    def __enter__(self) -> _Examiner[T]:
+        self._folder = tempfile.TemporaryDirectory(prefix="flagperf-bundles-", ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def answer(self) -> T | Refused:
+        """The answer about the next bundle, or the reason why there is none."""
+        if self._process is None:
+            self._start()
+        bundle = self._waiting.popleft()
+        goes_on = False
+        try:
+            answer, goes_on = pickle.loads(self._answers.recv_bytes())  # of our own process
+        except EOFError:
+            self._process.join()
+            answer = Refused(bundle, self._death(bundle))
+        if not goes_on:
+            self._stop()
+        return answer  # type: ignore[no-any-return]
+
+    def _start(self) -> None:
         self._answers, sender = FORK.Pipe(duplex=False)
-        self._ends.callback(self._answers.close)
+        folder = tempfile.mkdtemp(dir=self._folder.name)
         self._process = FORK.Process(target=self._run, args=(Path(folder), sender), daemon=True)
         with warnings.catch_warnings():  # newer versions of Python warn of threads; the launcher has none here
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
-        self._ends.callback(self._stop)
         sender.close()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ends.close()
-
-    def answer(self) -> T | Refused:
-        """The answer, or the reason why there is none."""
-        try:
-            answer: T | Refused = pickle.loads(self._answers.recv_bytes())  # of our own process
-        except EOFError:
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
             self._process.join()
-            answer = Refused(self.bundle, self._death())
-        self._ends.close()
-        return answer
+            self._answers.close()
+            self._process = None
 
-    def _death(self) -> str:
+    def _death(self, bundle: Path) -> str:
         status = self._process.exitcode
         if status == -signal.SIGXCPU:
-            return f"its examination took more than {_seconds(self.bundle)} s of a processor"
+            return f"its examination took more than {_seconds(bundle)} s of a processor"
         ended = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         return f"the process that examined it ended {ended}; did the memory suffice?"
 
-    def _stop(self) -> None:
-        self._process.kill()
-        self._process.join()
-
     def _run(self, folder: Path, sender: Connection) -> None:
-        """In the process: send the answer."""
-        _limit(self.bundle, self.workers)
-        try:
-            answer: object = self.work(self.bundle, folder)
-            data = pickle.dumps(answer)
-        except BaseException as error:  # the boundary
-            data = pickle.dumps(_refused(self.bundle, error))
-        sender.send_bytes(data)
+        """In the process: send the answers. After an exception that no reader expects, the process ends."""
+        _limit_memory(self._workers)
+        for number, bundle in enumerate(self._waiting):
+            _limit_time(bundle)
+            own = folder / str(number)
+            own.mkdir()
+            goes_on = True
+            try:
+                data = pickle.dumps((self._work(bundle, own), True))
+            except BaseException as error:  # the boundary
+                goes_on = isinstance(error, FlagperfError)
+                data = pickle.dumps((_refused(bundle, error), goes_on))
+            sender.send_bytes(data)
+            if not goes_on:
+                return
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def _refused(bundle: Path, error: BaseException) -> Refused:
@@ -126,19 +139,24 @@ def _refused(bundle: Path, error: BaseException) -> Refused:
     return Refused(bundle, f"flagperf does not write files like these: {text}")
 
 
-def _limit(bundle: Path, workers: int) -> None:
-    """Limit memory and time of this process."""
+def _limit_memory(workers: int) -> None:
+    """Limit the memory of this process, beyond what it has of its parent."""
     page = resource.getpagesize()
     physical = os.sysconf("SC_PHYS_PAGES") * page
     used = int(Path("/proc/self/statm").read_text().split()[0]) * page
-    limits = {
-        resource.RLIMIT_AS: used + min(MEMORY, physical // 2) // workers,
-        resource.RLIMIT_CPU: _seconds(bundle),
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, limit in limits.items():
-        hard = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    _limit(resource.RLIMIT_AS, used + min(MEMORY, physical // 2) // workers)
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def _limit_time(bundle: Path) -> None:
+    """Limit the time of a processor from now on."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime) + _seconds(bundle))
+
+
+def _limit(kind: int, limit: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _seconds(bundle: Path) -> int:
