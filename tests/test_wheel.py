@@ -84,7 +84,7 @@ def test_the_scripts_that_hosts_run_are_in_the_wheel(flagperf: Path) -> None:
 def test_the_pages_of_the_cases_are_in_the_wheel(flagperf: Path, tmp_path: Path) -> None:
     subprocess.run([flagperf, "docs", "model", "model=resnet50", "into=."], cwd=tmp_path, check=True)
     page = (tmp_path / "benchmarks" / "resnet50" / "README.md").read_text(encoding="utf-8")
-    assert "ResNet-50 trained from scratch" in page
+    assert "从零开始训练 ResNet-50" in page
 
 
 @pytest.mark.slow
