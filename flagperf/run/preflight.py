@@ -68,17 +68,17 @@ def check_apart(job: JobConfig, hosts: Iterable[tuple[Node, Facts]]) -> None:
 
 
 def check_devices(job: JobConfig, host: str, facts: Facts) -> None:
-    """Refuse more ranks than a host has accelerators."""
-    if job.vendor.device_files is None:
-        return
-    if facts.devices == 0:
+    """Refuse more ranks than a host has accelerators, or than the vendor's variable names on this machine."""
+    counted, name = job.vendor.device_files is not None, job.vendor.visible_devices or ""
+    if counted and facts.devices == 0:
         problem = f"has no device of {job.vendor.title} ({job.vendor.device_files})"
         raise HostError(host, problem, advice="install the vendor's driver, or choose another vendor or cluster")
-    devices, advice, name = facts.devices, None, job.vendor.visible_devices or ""
+    devices, advice = facts.devices if counted else job.nproc, None
     visible = os.environ.get(name)
     if visible is not None and job.runtime.kind == "process" and all(node.local for node in job.cluster.nodes):
         named = list(itertools.takewhile(_is_device, map(str.strip, visible.split(","))))
-        advice = f"{name}={visible} names {len(named)} of {devices} devices" if len(named) < devices else None
+        if len(named) < devices:
+            advice = f"{name}={visible} names {len(named)}" + (f" of {devices} devices" if counted else " devices")
         devices = min(devices, len(named))
     if devices < job.nproc:
         allowed = f"1 to {devices}" if devices else "none"

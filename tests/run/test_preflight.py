@@ -29,6 +29,7 @@ from flagperf.run.preflight import (
 
 ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")
 ON_ACME = example_job(vendor=ACME)
+UNCOUNTED = example_job(vendor=replace(ACME, device_files=None))
 ELSEWHERE = replace(ON_ACME, cluster=Cluster("lab", "a host", (Node("alpha", "10.0.0.1"),)))
 NONE = "host: has no device of Acme chips (/dev/acme[0-9]*)\n"
 NONE += "  do:      install the vendor's driver, or choose another vendor or cluster"
@@ -52,6 +53,8 @@ def seen(visible: str, number: int) -> str:
             pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", visible, seen(visible, number), id=f"visible: {visible!r}")
             for visible, number in {"1": 1, "": 0, "-1": 0, "NoDevFiles": 0, "1,-1,0": 1, "0,": 1}.items()
         ),
+        pytest.param(UNCOUNTED, "", "0,1", None, id="devices without files of their own"),
+        pytest.param(UNCOUNTED, "", "0", seen("0", 1).replace(" of 2", ""), id="of these, too few are visible"),
         pytest.param(ON_ACME, "/dev/acme0 /dev/acme1 /dev/acme2", "0,2", None, id="enough are visible"),
         pytest.param(ELSEWHERE, "/dev/acme0 /dev/acme1", "1", None, id="the launcher's variable is not another host's"),
     ],
