@@ -10,9 +10,11 @@ from typing import Any
 
 from flagperf.config.rules.secrets import read_secret
 from flagperf.config.schema.cluster import Secret
+from flagperf.contract.build import build
 from flagperf.contract.regular import below
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, Mask, is_secret, without_values
+from flagperf.user import user_path
 
 STATEMENT, ENVELOPE = "statement.json", "statement.dsse.json"  # of a bundle; an unpacked bundle is a run's folder, too
 CHECKPOINTS = "checkpoint"  # folder of a round
@@ -44,7 +46,9 @@ class Hiding:
     def __init__(self, configs: Iterable[Mapping[str, Any]]) -> None:
         declared: dict[str, Any] = {}
         for config in configs:
-            declared |= (config.get("cluster") or {}).get("secrets") or {}
+            cluster: Any = config.get("cluster")
+            secrets = cluster.get("secrets") if isinstance(cluster, Mapping) else None
+            declared |= {str(name): source for name, source in secrets.items()} if isinstance(secrets, Mapping) else {}
         self._named = tuple(declared)
         values = [value for name, value in os.environ.items() if is_secret(name) or name in declared]
         self._mask = Mask([*values, *_values(declared)])
@@ -59,5 +63,9 @@ class Hiding:
 def _values(named: Mapping[str, Any]) -> Iterator[str]:
     """The values of a cluster's secrets that can be read on this machine now."""
     for name, source in named.items():
-        with suppress(ConfigError, TypeError):
-            yield read_secret(Secret(**source), f"cluster.secrets.{name}", lambda _: "config.yaml")
+        key = f"cluster.secrets.{name}"
+        with suppress(ConfigError):
+            secret = build(Secret, source, key, lambda _: "config.yaml")
+            is_file = secret.file is not None and user_path(secret.file).is_file()  # a pipe or a device has no end
+            if secret.variable is not None or is_file:
+                yield read_secret(secret, key, lambda _: "config.yaml")

@@ -103,7 +103,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=8)
 def bounded(loader: Any, aliases: bool) -> Any:
     """A loader of PyYAML that refuses a file before it becomes objects that fill the memory or the stack.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -157,6 +158,25 @@ def test_secrets_are_left_out_and_counted(run: Path, tmp_path: Path, monkeypatch
     }
     assert check_bundle(folder, None).hidden == 6
     assert "value-of-a-login" in log.read_text()  # the run itself stays as it is
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param({"secrets": ["HF_TOKEN"]}, id="a list"),
+        pytest.param({"secrets": {"A": 5, "B": {}, "C": {"file": 5}, 7: {"word": "x"}}}, id="no sources"),
+        pytest.param({"secrets": {"A": {"file": "pipe"}}}, id="a pipe, which has no end"),
+        pytest.param({"secrets": {"A": {"file": "/dev/zero"}}}, id="a device, which has no end"),
+    ],
+)
+def test_odd_secrets_of_a_folder_of_others_cost_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    config = yaml.safe_load((run / JOB / "config.yaml").read_text())
+    (run / JOB / "config.yaml").write_text(yaml.safe_dump({**config, "cluster": cluster}))
+    assert pack(run, tmp_path / "b.tar.zst").files == len([path for path in run.rglob("*") if path.is_file()])
 
 
 @pytest.mark.parametrize(
