@@ -207,7 +207,7 @@ class Split(NamedTuple):
         """That of a configuration; an older one may lack keys."""
         mesh = (config.get("parallel") or {}).get("mesh") or {"dp_replicate": -1}
         data_ranks = Mesh.of(mesh, config["nnodes"] * config["nproc"]).data_ranks
-        return cls(data_ranks, config.get("gradient_accumulation_steps", 1), config["train_batch_size"])
+        return cls(data_ranks, config.get("gradient_accumulation_steps", 1), config.get("train_batch_size", 1))
 
     @property
     def samples(self) -> int:
