@@ -83,10 +83,20 @@ def job_figures(ranks: Sequence[RankFigures]) -> dict[str, Any]:
 def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> dict[str, float | None]:
     """`final_<metric>` of the last evaluation; `final_accuracy` is the target's metric or else the first accuracy."""
     final: dict[str, float | None] = {} if target_metric is None else {f"final_{target_metric}": None}
-    names = sorted(metrics, key=lambda name: name != target_metric)
-    accuracy = next((name for name in names if name.startswith("acc") or name.endswith("accuracy")), None)
+    accuracy = _accuracy(metrics, target_metric)
     final.update({f"final_{name}": value for name, value in metrics.items()})
     return {**final, "final_accuracy": None if accuracy is None else metrics[accuracy]}
+
+
+def step_metric(metrics: Mapping[str, float], target_metric: str | None) -> dict[str, float]:
+    """FlagPerf's `eval_<metric>` in a STEP_END: the target's metric or else the first accuracy, if there is one."""
+    name = target_metric if target_metric in metrics else _accuracy(metrics, target_metric)
+    return {} if name is None else {name if name.startswith("eval_") else f"eval_{name}": metrics[name]}
+
+
+def _accuracy(metrics: Mapping[str, float], target_metric: str | None) -> str | None:
+    names = sorted(metrics, key=lambda name: name != target_metric)
+    return next((name for name in names if name.startswith("acc") or name.endswith("accuracy")), None)
 
 
 def utilisation(model_flops: float | None, peak: float | None) -> float | None:

@@ -6,7 +6,7 @@ import math
 import struct
 import zlib
 from operator import sub
-from typing import Any, Callable, List, NamedTuple, Sequence
+from typing import Any, Callable, List, Mapping, NamedTuple, Sequence
 
 from flagperf.contract.perflog import PerfLog
 from flagperf.trainer.loop.clock import BOOKS, DATA, Clock
@@ -70,6 +70,8 @@ class StepRecords:
         loss: mean loss of the job in the newest step that was settled; once one is not finite, it stays.
         loss_step: number of the step of that loss.
         checksum: of all settled losses; it is the same on every rank, unless the ranks disagree.
+        metric: name and value of the last evaluation, for the steps that are written from now on.
+        hold: number of the step whose record waits, as it is evaluated; 0: none waits.
     """
 
     def __init__(self, perflog: PerfLog, clock: Clock, size: int, send: Send, lag: int, unit: str) -> None:
@@ -78,6 +80,8 @@ class StepRecords:
         self.loss: float | None = None
         self.loss_step = 0
         self.checksum = 0
+        self.metric: Mapping[str, float] = {}
+        self.hold = 0
         self._lag, self._rate = lag, FLAGPERF_RATES.get(unit)
         self._open: _Record | None = None
         self._settled: list[_Settled] = []
@@ -127,8 +131,8 @@ class StepRecords:
         Args:
             last: the last step of the training; 0: not known yet.
         """
-        settled, self._settled = self._settled, []
-        for record in settled:
+        settled, self._settled = self._settled, [one for one in self._settled if one.step.number == self.hold]
+        for record in settled[: len(settled) - len(self._settled)]:
             step = record.step
             self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
             value = {**self._value(record), "end_training": step.number == last}
@@ -155,6 +159,7 @@ class StepRecords:
             value["communication_wait"], value["own_time"] = waited, own_times[len(own_times) // 2]
         if self._rate is not None:
             value[self._rate] = value["throughput"]
+        value.update(self.metric)
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
         value.update(zip(names, extra))
         self._steps, self._data_wait = steps, data_wait

@@ -20,6 +20,7 @@ from flagperf.contract.target import check_target
 from flagperf.trainer.loop.agenda import Agenda
 from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP, WAIT
 from flagperf.trainer.loop.engine import Engine
+from flagperf.trainer.loop.figures import step_metric
 from flagperf.trainer.loop.records import HEARTBEAT, MAX_WAIT, Step, StepRecords
 from flagperf.trainer.loop.trained import Diverged, Trained
 
@@ -70,9 +71,6 @@ class Training:
         try:
             while self.stop_reason is None:
                 self._epoch()
-            self._finish_records()
-            if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
-                self._evaluate()
             if self.settings.checkpoint_in_background:
                 self._finish_save()
         finally:
@@ -105,6 +103,8 @@ class Training:
                 self._heartbeat("train")
             if self.stop_reason is not None:
                 break
+        if self.stop_reason is not None:
+            self._end()
         self._log("EPOCH_END", {"epoch": self.epoch, "step": position.step})
 
     def _after_step(self, samples: int) -> None:
@@ -148,6 +148,14 @@ class Training:
             self.stop_reason = self.stop_reason or "max_epochs"
         position.epoch, position.step_in_epoch = position.epoch + 1, 0
 
+    def _end(self) -> None:
+        """Log the last step, which is always logged, and evaluate the weights that nothing evaluated yet."""
+        if self.records.opened < self.position.step:
+            self._open_record()
+        self._settle_record()
+        if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
+            self._evaluate()
+
     # ---------------------------------------------------------------- evaluations, checkpoints, checks
 
     def _metrics(self) -> dict[str, float]:
@@ -158,22 +166,32 @@ class Training:
         return metrics
 
     def _evaluate(self) -> None:
-        """Evaluate, unless the loss is NaN or infinite."""
+        """Evaluate, unless the loss is NaN or infinite. The step is logged before, with the metric."""
+        step = self.position.step
+        if self.records.opened < step:
+            self._open_record()
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        self.metrics, self.evaluated = self._metrics(), self.position.step
-        self.engine.check_copies(self.position.step)
+        # The record waits for the metric. But the launcher waits for the first one: `deadlines.first_step`.
+        self.records.hold = step if step > self.resumed_from + 1 else 0
+        try:
+            self.metrics, self.evaluated = self._metrics(), step
+        finally:
+            self.records.hold = 0
+        target = self.settings.target
+        self.records.metric = step_metric(self.metrics, target.metric if target else None)
+        self.engine.check_copies(step)
         before = self.clock.seconds[EVALUATE]
         self.clock.lap(EVALUATE)
-        self._write_records()
-        self.clock.read()
-        value = {"step": self.position.step, "samples": self.position.samples, **self.metrics}
-        self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
         elif self.ends_at is not None and self.ends_at.reached(self.metrics):
             self.stop_reason = ON_SAMPLE_DATA
+        self._write_records()
+        self.clock.read()
+        value = {"step": step, "samples": self.position.samples, **self.metrics}
+        self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
 
     def _save(self) -> None:
         """Write a checkpoint, unless the loss is NaN or infinite."""
@@ -227,12 +245,6 @@ class Training:
         self.records.settle()
         if not self.records.finite:
             self.stop_reason = "non_finite_loss"
-
-    def _finish_records(self) -> None:
-        """Log the last step, which is always logged."""
-        if self.resumed_from < self.position.step and self.records.opened < self.position.step:
-            self._open_record()
-        self._settle_record()
 
     def _log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
         """Write the waiting records, then an event."""

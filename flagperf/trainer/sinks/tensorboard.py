@@ -28,7 +28,7 @@ class TensorBoard:
     def write(self, event: Event) -> None:
         """Write the numbers of an event. FINISHED closes the file."""
         if group := GROUPS.get(event.event):
-            numbers = {name: value for name, value in event.value.items() if name not in NO_CURVES}
+            numbers = {name: value for name, value in event.value.items() if _has_curve(event.event, name)}
             values = [self._summary.Value(tag=f"{group}/{name}", simple_value=value) for name, value in numbers.items()]
             summary = self._summary(value=values)
             self._writer.add_event(
@@ -36,3 +36,8 @@ class TensorBoard:
             )
         elif event.event == "FINISHED":
             self._writer.close()
+
+
+def _has_curve(event: str, name: str) -> bool:
+    """A STEP_END repeats the metric of an evaluation."""
+    return name not in NO_CURVES and (event != "STEP_END" or not name.startswith("eval_"))

@@ -76,13 +76,22 @@ def test_accumulation_clipping_and_schedule(settings: dict[str, Any], tmp_path: 
     assert finished["num_trained_units"] == 6 * 64 * 8
 
 
+REACHED = {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}
 ENDS = {
     "a limit, with an evaluation": ({"max_steps": 3, "max_epochs": None, "eval_interval_steps": 3}, [0, 0, 1]),
     "the last epoch": ({"max_epochs": 1, "train_batch_size": 32}, [0, 1]),
     "a step that log_freq leaves out": ({"max_steps": 3, "max_epochs": None, "log_freq": 2}, [0, 0, 1]),
     "the target, which the evaluation finds later": (
-        {"max_epochs": 5, "target": {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}},
+        {"max_epochs": 5, "target": REACHED},
         [0],
+    ),
+    "the target, in an epoch whose last step log_freq leaves out": (
+        {"max_epochs": 5, "train_batch_size": 16, "log_freq": 100, "target": REACHED},
+        [0, 1],
+    ),
+    "a limit in the middle of an epoch": (
+        {"max_epochs": 5, "max_steps": 6, "train_batch_size": 16, "log_freq": 100},
+        [0, 0, 1],
     ),
 }
 
@@ -90,7 +99,14 @@ ENDS = {
 @pytest.mark.parametrize(("settings", "ends"), ENDS.values(), ids=ENDS.keys())
 def test_the_fields_that_flagperfs_readers_look_for(settings: dict[str, Any], ends: list[int], tmp_path: Path) -> None:
     config = toy.config(throughput_unit="images/s", **{"train_batch_size": 64, **settings})
-    steps = toy.values(toy.train(config, tmp_path), "STEP_END")
+    events = toy.train(config, tmp_path)
+    steps = toy.values(events, "STEP_END")
+    for before, evaluated in itertools.pairwise(events):  # as in FlagPerf: a step, its evaluation, the end of the epoch
+        if evaluated.event == "EVALUATE":
+            assert (before.event, before.value["step"]) == ("STEP_END", evaluated.value["step"])
+            assert before.value["step"] == 1 or before.value["eval_accuracy"] == evaluated.value["accuracy"]
+    last = [event.event for event in events if event.event not in ("STEP_BEGIN", "EVALUATE")]
+    assert last[-4:] == ["STEP_END", "EPOCH_END", "TRAIN_END", "FINISHED"]
     assert [step["end_training"] for step in steps] == list(map(bool, ends))
     for step in steps:
         expected = {"global_steps": step["step"], "img/s": step["throughput"]}
@@ -149,20 +165,19 @@ def test_events_in_order(tmp_path: Path) -> None:
         "INIT_END",
         "TRAIN_START",
         "EPOCH_BEGIN",
-        *("STEP_BEGIN 1", "STEP_END 1", "STEP_BEGIN 3", "STEP_END 3"),
+        *("STEP_BEGIN 1", "STEP_END 1", "STEP_BEGIN 3", "STEP_END 3", "STEP_BEGIN 4", "STEP_END 4"),
         "EVALUATE",
         "EPOCH_END",
         "EPOCH_BEGIN",
-        *("STEP_BEGIN 6", "STEP_END 6"),
+        *("STEP_BEGIN 6", "STEP_END 6", "STEP_BEGIN 8", "STEP_END 8"),
         "EVALUATE",
         "EPOCH_END",
-        *("STEP_BEGIN 8", "STEP_END 8"),
         "TRAIN_END",
         "FINISHED",
     ]
     assert [value["epoch"] for value in toy.values(events, "EPOCH_BEGIN")] == [1, 2]
     assert toy.values(events, "EPOCH_END") == [{"epoch": 1, "step": 4}, {"epoch": 2, "step": 8}]
-    assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
+    assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 1, 2, 2]
     assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
     assert all(event.file.endswith(("training.py", "records.py", "toy.py")) for event in events)
     finished = events[-1].value
@@ -537,7 +552,7 @@ FIELDS = {
     "ordinary": {"max_epochs": 2},
     "one step, nothing evaluated": {"max_steps": 1, "eval_data": None, "eval_interval_epochs": None},
     "NaN": {"train_data": toy.node("Points", count=64, nan_at=0)},
-    "target": {"target": {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}},
+    "target": {"target": REACHED},
     "fp16": {"precision": "amp_fp16", "max_steps": 1},
 }
 
