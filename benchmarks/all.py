@@ -2,7 +2,7 @@
 
     python benchmarks/all.py [PROGRAM …]
 
-Takes about a quarter of an hour on two quiet cores. Exit code 1: a limit was missed, or a program failed, such as one
+Takes about twenty minutes on two quiet cores. Exit code 1: a limit was missed, or a program failed, such as one
 that needs docker, sshd or Slurm where there is none. Each program has its own limits. The frameworks beside PyTorch
 (`startup.py 5 paddle`, `throughput.py 4 paddle`, …) need environments of their own.
 """
@@ -23,6 +23,7 @@ PROGRAMS = (
     "slurm_start.py 3",
     "failure_report.py 3",
     "fanout.py 64 5",
+    "many_hosts.py 1000 1",
     "many_nodes.py",
     "many_monitors.py 64 60",
     "monitor_cost.py 60",

@@ -28,6 +28,7 @@ FILES_AGAIN = 10.0  # … and for those of a host that did not answer before
 DEEPEST = 64  # folders inside each other that are listed
 LINKS, UNREADABLE, DEEP = "links, pipes and devices", "files that cannot be read", f"folders below {DEEPEST} others"
 MOST_CLOCK = 1.0  # seconds of clock difference that cause a warning
+LOGINS_AT_ONCE = 8  # to one sshd: its MaxStartups refuses from 10 on
 SIGNALLED = 128  # a shell and docker report an end by signal N as 128 + N
 LOGGED = 300  # characters of a command in the run's log
 

@@ -14,11 +14,13 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure, Outcome
+from flagperf.docker.blocking import in_thread
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import with_rendezvous
 from flagperf.plan.values import Plan, Rendezvous
@@ -29,6 +31,7 @@ from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
 from flagperf.run.preflight import check_apart
 from flagperf.run.progress import Progress
+from flagperf.run.resume import needed_files
 from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise, taken_away
 
@@ -132,6 +135,10 @@ class _Round:
             await self._fan_out.on_all("image", NodeRun.prepare)
             if self.job.clear_caches and not all(node.caches_cleared for node in self.nodes):
                 self._adopt_plan(replace(self.plan, config={**self.plan.config, "clear_caches": False}))
+            if self.job.resume and not all(node.transport.same_files for node in self.nodes):
+                needed = await in_thread(partial(needed_files, Path(self.job.resume)))
+                for node in self.nodes:
+                    node.checkpoints = needed
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:

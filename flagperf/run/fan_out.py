@@ -1,9 +1,16 @@
-"""Does a phase on all nodes of a round at the same time, within the limit of the phase."""
+"""Does a phase on all nodes of a round, within the limit of the phase.
+
+This process has one core for all hosts. So it works on a part of very many hosts at a time, and the limit of a host
+counts from its turn. The phases `send` and `collect` have no limit: nobody knows how many bytes there are. Each wait in
+them has one, and a copy ends when nothing moves any more (`Pulse`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -11,18 +18,22 @@ from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.outcome import Failure
 from flagperf.errors import FlagperfError, HostError, SeveralErrors
 from flagperf.hosts.awake import within
+from flagperf.hosts.transport import LOGINS_AT_ONCE
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 
 PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanOut`
     "check": 120.0,
     "image": 7200.0,
-    "send": 600.0,
     "start": 300.0,
     "stop": 60.0,
-    "collect": 600.0,
     "clean": 120.0,
 }
+TOGETHER = 64  # hosts on which this process works at a time; …
+ALL = (
+    "connect",
+    "image",
+)  # … in these phases on all: logins wait for their own turn, images for that of the first host
 OTHERS = 10.0  # seconds for the other nodes to end a phase that has failed on one node
 CONNECT_ATTEMPTS = 4  # most attempts of a transport, each with its own deadline
 EXPECTED = (FlagperfError, OSError)  # errors of hosts; any other error is a bug
@@ -37,11 +48,17 @@ class FanOut:
 
     def __init__(self, nodes: Sequence[NodeRun], deadlines: Deadlines, progress: Progress) -> None:
         self.nodes, self.progress = nodes, progress
+        self._together = asyncio.Semaphore(TOGETHER)
+        turns = math.ceil(len(nodes) / LOGINS_AT_ONCE)  # at most: all through one jump host
         self._limits = {
             **PHASE_LIMITS,
-            "connect": CONNECT_ATTEMPTS * deadlines.connect,
+            "connect": turns * CONNECT_ATTEMPTS * deadlines.connect,
             "stop": PHASE_LIMITS["stop"] + deadlines.stop,
         }
+
+    def limit(self, phase: str) -> float | None:
+        """Seconds of a phase on one host; None: no limit."""
+        return self._limits.get(phase)
 
     async def on_all(self, phase: str, action: Action) -> None:
         """Do a phase on all nodes. An error ends the phase on all nodes, after some time for their own errors.
@@ -77,16 +94,25 @@ class FanOut:
         return Failure("; ".join(f"{failure.host}: {failure.cause}" for failure in failures), phase=phase)
 
     async def _timed(self, phase: str, action: Action, node: NodeRun) -> None:
-        limit, began = self._limits[phase], time.monotonic()
-        with node.times.timed(phase):
-            try:
-                await within(action(node), limit)
-            except asyncio.TimeoutError:
-                raise HostError(node.host, f"phase '{phase}' did not end within {limit:g} s") from None
+        async with contextlib.nullcontext() if phase in ALL else self._together:
+            began = time.monotonic()
+            limit = self.limit(phase)
+            with node.times.timed(phase):
+                if limit is None:
+                    await action(node)
+                else:
+                    await self._within(limit, phase, action, node)
         took = time.monotonic() - began
         log.debug("%s: phase '%s' ended after %.3f s", node.host, phase, took)
         if phase in node.shown_phases:
             self.progress.ended(phase, node.host, took)
+
+    @staticmethod
+    async def _within(limit: float, phase: str, action: Action, node: NodeRun) -> None:
+        try:
+            await within(action(node), limit)
+        except asyncio.TimeoutError:
+            raise HostError(node.host, f"phase '{phase}' did not end within {limit:g} s") from None
 
     def _announce(self, phase: str) -> None:
         hosts = [node.host for node in self.nodes if phase in node.shown_phases]

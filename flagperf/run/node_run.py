@@ -7,7 +7,7 @@ import logging
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class NodeRun:
         self.process: Process | None = None
         self.say: Callable[[str], object] = log.info  # takes messages about long work
         self.brings_code = True  # false: another node of the round with the same files brings the code
+        self.checkpoints: Sequence[Path] = ()  # to send to another host
         self.claimed = False  # true: the host has a folder that this run made
         self.uncollected = False  # true: the host has logs that are not on this machine
         self._monitors = AsyncExitStack()
@@ -142,7 +143,8 @@ class NodeRun:
         if self.node.sent_code and self.brings_code:
             await send_code(self.transport, self.node.sent_code, self.job.code_dirs)
         if not self.transport.same_files and self.job.resume:
-            await self.transport.put(Path(self.job.resume), self.plan.config["resume"])
+            for path in self.checkpoints:
+                await self.transport.put(path, f"{self.plan.config['resume']}/{path.name}")
 
     async def _check_files(self) -> None:
         """Refuse a host without the files of this machine. A network file system may show a new file after seconds."""

@@ -21,7 +21,9 @@ from flagperf.run.times import MILESTONES, PhaseTimes
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node counts as slow
-PATIENCE = 10.0  # seconds without a line before the first step, after which a line names the phases; without a terminal
+PATIENCE = (
+    10.0  # seconds without a line before the first step, after which a line tells the progress; without a terminal
+)
 FEW = 8  # most nodes that are all named; …
 SLOWEST = 3  # … of more nodes, only this many
 BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, without the first step
@@ -84,6 +86,8 @@ class Progress:
             self.working(f"{host}: {seconds:.1f} s")
         elif host_count > FEW and not self._at and max(took.values()) >= SLOW:
             self.working(seconds_text(took))
+        elif host_count > FEW and self._status is None and time.monotonic() - self._printed > PATIENCE:
+            self.working(f"{len(took)} of {host_count} hosts")
         self._show_phases()
 
     def starting(self, times: Mapping[str, PhaseTimes]) -> None:

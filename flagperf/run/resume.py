@@ -10,7 +10,17 @@ from typing import Any
 
 from flagperf.config.schema.keys import KEYS
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.checkpoint import BATCH, CHECKPOINTS, FORMS, check_form, check_identity, computed
+from flagperf.contract.checkpoint import (
+    BATCH,
+    CHECKPOINTS,
+    FORMS,
+    check_form,
+    check_identity,
+    computed,
+    hash_file,
+    hashes,
+)
+from flagperf.contract.digest import sha256_of
 from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
 from flagperf.contract.regular import read_mapping
 from flagperf.errors import ConfigError
@@ -72,6 +82,25 @@ def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
 def checkpoints_in(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the oldest first."""
     return sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
+
+
+def needed_files(folder: Path) -> list[Path]:
+    """What a host without this folder of checkpoints needs of it: files and folders.
+
+    That is the newest checkpoint. If its hashes do not fit, all: the ranks then use the one before, and note why.
+    """
+    newest = checkpoints_in(folder)[-1:]
+    if newest and hash_file(newest[0]).is_file() and _is_intact(newest[0]):
+        return [*newest, hash_file(newest[0])]
+    return sorted(folder.iterdir())
+
+
+def _is_intact(checkpoint: Path) -> bool:
+    try:
+        files = hashes(checkpoint)
+        return bool(files) and all(sha256_of(checkpoint.parent / name) == digest for name, digest in files.items())
+    except OSError:
+        return False
 
 
 def _folder(round_folder: Path) -> Path:

@@ -26,6 +26,7 @@ from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import DockerHost
 from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
+from flagperf.hosts.ssh.connection import Gate
 from flagperf.hosts.ssh.login import openssh_argv, route
 from flagperf.hosts.ssh.transport import SshTransport
 from flagperf.run.bringing import bring
@@ -833,13 +834,13 @@ def test_a_jump_host_is_gone_through(lab: TestCluster) -> None:
 
 
 def test_many_connections_at_once_pass_sshds_limit(lab: TestCluster) -> None:
-    async def one(gate: asyncio.Semaphore) -> str:
+    async def one(gate: Gate) -> str:
         node = Node("h1", lab.hosts[0].address, user="root")
         async with SshTransport(node, ssh_of(lab), timeout=15, gate=gate) as host:
             return (await host.run(Command(("hostname",)), timeout=15)).stdout
 
     async def body() -> list[str]:
-        gate = asyncio.Semaphore(8)
+        gate = Gate()
         return await asyncio.gather(*(one(gate) for _ in range(30)))
 
     assert asyncio.run(body()) == ["h1\n"] * 30

@@ -11,9 +11,10 @@ from example import example_job
 from refusals import lines
 
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
-from flagperf.run.resume import check_resumed, with_checkpoints
+from flagperf.run.resume import check_resumed, needed_files, with_checkpoints
 
 
 def test_nothing_to_resume() -> None:
@@ -109,3 +110,23 @@ def test_none_is_refused(tmp_path: Path) -> None:
         "  allowed: a run folder; checkpoints there: other-pytorch-cpux1x2\n"
         "  do:      set checkpoint_freq in a run that is to be resumed later"
     )
+
+
+@pytest.mark.parametrize("form", ["step000000020.pt", "step000000020.dcp"])
+@pytest.mark.parametrize("state", ["intact", "damaged", "without a hash"])
+def test_other_hosts_get_the_newest_checkpoint_only_if_it_is_intact(tmp_path: Path, form: str, state: str) -> None:
+    """Where it is damaged, the ranks use the one before."""
+    newest = tmp_path / form
+    file = newest / "rank0" if form.endswith(".dcp") else newest
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("weights")
+    for name in ("step000000010.pt", "step000000010.pt.sha256"):
+        (tmp_path / name).touch()
+    lines = [tmp_path / f"{form}.sha256"]
+    lines[0].write_text(f"{sha256_of(file)}  {file.relative_to(tmp_path)}\n")
+    if state == "damaged":
+        file.write_text("Weights")
+    if state == "without a hash":
+        lines.pop().unlink()
+    whole = [tmp_path / "step000000010.pt", tmp_path / "step000000010.pt.sha256", newest, *lines]
+    assert needed_files(tmp_path) == ([newest, *lines] if state == "intact" else whole)

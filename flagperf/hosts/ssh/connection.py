@@ -6,8 +6,8 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncssh
 
@@ -19,8 +19,9 @@ from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
 from flagperf.hosts.ssh.login import connect_options
 from flagperf.hosts.ssh.openssh_files import LoginFiles, hops
+from flagperf.hosts.transport import LOGINS_AT_ONCE
 
-AT_ONCE = 8  # connections that are made at the same time: MaxStartups of sshd refuses from 10 on
+AT_ONCE = 64  # logins of a launcher at the same time: each costs this machine some milliseconds of a core
 ATTEMPTS = 4  # at a login that sshd refuses early, and at work during which the connection drops
 SESSION = 30.0  # seconds for sshd to start a command
 BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
@@ -38,6 +39,21 @@ log = logging.getLogger(__name__)
 asyncssh.set_log_level(logging.WARNING)
 
 
+class Gate:
+    """Limits the simultaneous logins of a run: in all, and to each sshd that is reached first."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(AT_ONCE)
+        self._of_sshd: dict[tuple[str, int | None], asyncio.Semaphore] = {}
+
+    @asynccontextmanager
+    async def turn(self, first: Node) -> AsyncIterator[None]:
+        """Wait for the turn of a login whose first host is this one. The block is the login."""
+        of_sshd = self._of_sshd.setdefault((first.address, first.port), asyncio.Semaphore(LOGINS_AT_ONCE))
+        async with of_sshd, self._all:
+            yield
+
+
 class SshConnection:
     """One connection, from `open` to `close`. A dropped connection is made again, within `ssh.reconnect` seconds.
 
@@ -48,7 +64,7 @@ class SshConnection:
         gate: limits the number of simultaneous logins of a run.
     """
 
-    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore) -> None:
+    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: Gate) -> None:
         self.host = node.name
         self.node, self.ssh, self.timeout = node, ssh, timeout
         self.outages: list[Outage] = []
@@ -145,7 +161,7 @@ class SshConnection:
         """Log in once to the node, through the jump host where the cluster has a jump host."""
         logins = hops(self.node, self.ssh)
         connection: asyncssh.SSHClientConnection | None = None
-        async with self._gate, AsyncExitStack() as stack:
+        async with self._gate.turn(logins[0].host), AsyncExitStack() as stack:
             for number in range(1, len(logins) + 1):
                 connection = await self._hop(logins[:number], connection, stack, jump=number < len(logins))
             self._hops = stack.pop_all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
@@ -16,11 +17,11 @@ from typing_extensions import override
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
-from flagperf.errors import HostError
+from flagperf.errors import THIS_MACHINE, ConfigError, HostError
 from flagperf.hosts.awake import Pulse, at_most, within
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.clock import offset_and_shell
-from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
+from flagperf.hosts.ssh.connection import ATTEMPTS, DROPPED, Gate, SshConnection
 from flagperf.hosts.ssh.fetching import fetch, is_regular, list_below
 from flagperf.hosts.ssh.forwarding import forwarded
 from flagperf.hosts.ssh.process import SshProcess
@@ -37,6 +38,8 @@ from flagperf.hosts.transport import (
     no_answer,
 )
 
+OPEN_FILES = 64  # of a launcher, …
+OPEN_FILES_OF_HOST = 8  # … and of each connection: itself, and docker's socket
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size for which asyncssh makes no tasks; a cancellation would leave tasks behind
 NO_SFTP = "sshd_config there needs a line that works, such as: Subsystem sftp internal-sftp"
@@ -61,10 +64,10 @@ class SshTransport(Transport):
     python: str | None = None
     clock_offset = 0.0
 
-    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
+    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: Gate | None = None) -> None:
         self.host, self.address, self.same_files = node.name, node.address, node.shared
         self.linger: float | None = ssh.reconnect
-        self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
+        self.connection = SshConnection(node, ssh, timeout, gate or Gate())
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
         self._silent = False  # true: the files of the host stood still
@@ -246,9 +249,27 @@ class SshTransport(Transport):
 
 
 def over_ssh(nodes: Sequence[Node], ssh: Ssh, timeout: float) -> list[SshTransport]:
-    """A transport over ssh for each node. `timeout`: seconds for a connection."""
+    """A transport over ssh for each node. `timeout`: seconds for a connection.
+
+    Raises:
+        ConfigError: this machine allows too few open files.
+    """
+    _allow_files(len(nodes))
     remove_dead_socket_folders()
     if not ssh.strict:
         log.warning("host keys are not checked, because the cluster's file sets ssh.strict: false")
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = Gate()
     return [SshTransport(node, ssh, timeout, gate) for node in nodes]
+
+
+def _allow_files(hosts: int) -> None:
+    """Let this process have as many open files as the connections need, where the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted, least = OPEN_FILES + OPEN_FILES_OF_HOST * hosts, OPEN_FILES + hosts
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if most < least:
+        problem = f"this machine allows a process {most} open files, and {hosts} hosts need {least}"
+        raise ConfigError(problem, where=THIS_MACHINE, key="ulimit -n", given=hard, advice="raise the limit here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
