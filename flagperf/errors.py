@@ -85,12 +85,20 @@ class HostError(FlagperfError):
     """A host, its sshd or its docker daemon cannot be used."""
 
     exit_code = 3
-    lost: ClassVar[str] = "host"  # the part that a run loses by this error
+    lost: ClassVar[str] = "host"  # the part that a run loses by this error; "": nothing, the host answers
 
     def __init__(self, host: str, problem: str, *, advice: str | None = None) -> None:
         self.host, self.problem, self.advice = host, problem, advice
         self.details = {"do": advice} if advice else {}
         super().__init__(with_details(f"{host}: {problem}", self.details))
+
+
+class JumpError(HostError):
+    """The jump host on the way to a host cannot be used. Nothing is known about the host itself."""
+
+    def __init__(self, host: str, problem: str, jump: str, *, advice: str | None = None) -> None:
+        super().__init__(host, problem, advice=advice)
+        self.jump = jump  # its address
 
 
 class ResultsError(FlagperfError):

@@ -63,6 +63,8 @@ class DockerRefusal(DaemonError):
         explanation: the daemon's own words.
     """
 
+    lost = ""
+
     def __init__(self, host: str, status: int | None, explanation: str) -> None:
         self.status, self.explanation = status, explanation
         advice = "read dockerd's log there" if (status or DAMAGED) >= DAMAGED else "ask who restricts docker there"

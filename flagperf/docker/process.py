@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
 REMOVED = "someone removed the container"
+RESTARTED = "the docker daemon was restarted, and stopped its containers"
+KEPT_EVENTS = 256  # by a daemon since its start
 SHIM_ENDED = "its containerd-shim ended, and docker ends a container without this process"
 UNKNOWN = "255"  # exit code in the event of a container that docker ended because its shim was lost
 
@@ -117,8 +119,14 @@ class DockerProcess(Process):
             return "someone stopped the container (docker stop)"
         if signals:
             return f"someone sent the container signal {signals[0]} (docker kill)"
+        if "start" not in actions and not self._keeps_older(client, now):
+            return RESTARTED
         died = [event["Actor"]["Attributes"].get("exitCode") for event in events if event["Action"] == "die"]
         return SHIM_ENDED if died[-1:] == [UNKNOWN] and status != int(UNKNOWN) else None
+
+    def _keeps_older(self, client: DockerClient, now: datetime) -> bool:
+        """Whether the daemon may have forgotten events for want of room."""
+        return len(list(client.events(since=1, until=int(now.timestamp()) + 1, decode=True))) >= KEPT_EVENTS
 
     def _stop(self, client: DockerClient) -> Any:
         from docker.errors import APIError

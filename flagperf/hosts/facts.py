@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from flagperf.config.schema.platform import MonitorTool
@@ -21,7 +22,13 @@ from flagperf.plain import plain
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes a chosen port
-PASSING = ("listening", "oom_kills", "folder", "system")  # sys_info.log omits what is temporary or an identity
+PASSING = (
+    "listening",
+    "oom_kills",
+    "inodes_free",
+    "folder",
+    "system",
+)  # sys_info.log omits what is temporary or an identity
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as a script
 ABSENT = {"devices": "none"}  # texts of sys_info.log for missing facts; the others are "unknown"
@@ -63,9 +70,9 @@ class Facts:
         return frozenset(int(port, 16) for port in self.fields.get("listening", "").split())
 
     def interface(self, address: str) -> str | None:
-        """The network interface with an IPv4 address; None where no interface has the address."""
+        """The network interface with an IP address; None where no interface has the address."""
         pairs = (pair.split("=", 1) for pair in self.fields.get("addresses", "").split())
-        return next((name for name, value in pairs if value == address), None)
+        return next((name for name, value in pairs if _ip(value) == _ip(address) is not None), None)
 
     def free_port(self) -> int:
         """A random free TCP port. Runs that start at the same time choose different ports.
@@ -78,6 +85,14 @@ class Facts:
             problem = f"no TCP port from {PORTS.start} to {PORTS.stop - 1} is free for the ranks"
             raise HostError(self.fields.get("host", ""), problem, advice="give one: cluster.rendezvous.port")
         return random.choice(free)
+
+
+def _ip(address: str) -> IPv4Address | IPv6Address | None:
+    """The IP address of a text; one IPv6 address has several texts."""
+    try:
+        return ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
 
 
 def sys_info(fields: Mapping[str, str]) -> str:

@@ -21,7 +21,8 @@ facts() {
         echo "#devices"; for file in $devices; do [ -e "$file" ] && echo "$file"; done
         echo "#inode"; stat -L -c %d:%i "${place:-/}" /proc/self/ns/mnt
         echo "#disk"; df -Pk "${place:-/}" /dev/shm
-        echo "#addresses"; ip -o -4 addr show
+        echo "#inodes"; df -Pi "${place:-/}"
+        echo "#addresses"; ip -o addr show
     } 2>/dev/null | awk '
         function value(line) { sub(/^[^:=]*[:=][ \t]*/, "", line); gsub(/"/, "", line); return line }
         NR == FNR && /^#/ { part = $1; row = 0; next }
@@ -30,7 +31,8 @@ facts() {
         NR == FNR && part == "#inode" { if (++row == 1) inode = $1; else space = $1 }
         NR == FNR && part == "#disk" && ++row == 2 { disk = $4; source = $1 }
         NR == FNR && part == "#disk" && row == 3 { shm = $2 }
-        NR == FNR && part == "#addresses" { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
+        NR == FNR && part == "#inodes" && $2 + 0 > 0 { inodes = $4 }  # some file systems count none
+        NR == FNR && part == "#addresses" && $3 ~ /^inet6?$/ { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
         NR == FNR { next }
         FILENAME ~ /ostype$/ { type = $1 }
         FILENAME ~ /hostname$/ { host = $1 }
@@ -49,7 +51,7 @@ facts() {
         END {
             print "host: " host; print "os: " os; print "kernel: " type " " release " " machine; print "cpu: " cpu; print "cores: " cores
             print "memory_kib: " total; print "memory_available_kib: " available
-            print "shm_kib: " shm; print "disk_free_kib: " disk; print "hardware: " hardware
+            print "shm_kib: " shm; print "disk_free_kib: " disk; print "inodes_free: " inodes; print "hardware: " hardware
             print "devices: " devices; print "driver: " driver; print "listening: " listening
             if (source ~ /:/) { sub(/.*:/, "", inode); print "folder: network " source " " inode }
             else if (inode != "" && boot != "") print "folder: host " boot " " inode

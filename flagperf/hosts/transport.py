@@ -59,8 +59,10 @@ class Listing:
 class FileRefused(HostError):
     """The host answers, but a file of it cannot be read or written."""
 
-    def __init__(self, host: str, reason: object) -> None:
-        super().__init__(host, f"a file cannot be copied: {reason}")
+    lost = ""
+
+    def __init__(self, host: str, reason: object, problem: str = "a file cannot be copied") -> None:
+        super().__init__(host, f"{problem}: {reason}")
 
 
 class FilesError(HostError):

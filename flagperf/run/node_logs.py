@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.contract.command import Command
 from flagperf.contract.perflog import Event
 from flagperf.hosts.shell import shell
 from flagperf.hosts.tail import Tail
@@ -16,6 +15,7 @@ from flagperf.plan.values import NodePlan, Plan
 from flagperf.secret import Mask
 
 LAST = '[ -f "$1" ] && [ ! -L "$1" ] && tail -c "$2" "$1"'  # reading a pipe could block
+FREE = """for unit in k i; do df -P$unit "$1" | awk 'END { print $2, $4 }'; done"""
 READ_TIMEOUT = 10.0  # seconds
 END = 1 << 18  # bytes at the end of a log that are read: last lines and stacks
 RECORDS = ("STEP_END", "FINISHED")  # events of the other ranks of this machine that are read during the training, …
@@ -91,9 +91,12 @@ class NodeLogs:
 
     async def disk_full(self) -> bool:
         """Whether the disk of the logs has no room left."""
-        done = await self.transport.run(Command(("df", "-Pk", self.node.log_dir)), timeout=READ_TIMEOUT)
-        columns = done.stdout.splitlines()[-1].split() if done.exit_status == 0 else []
-        return len(columns) > 3 and int(columns[3]) < FULL_KIB
+        done = await self.transport.run(shell(FREE, self.node.log_dir), timeout=READ_TIMEOUT)
+        free = [columns.split() for columns in done.stdout.splitlines()]  # total, and free: KiB, and then inodes
+        return any(
+            total.isdigit() and int(total) and left.isdigit() and int(left) < least
+            for (total, left), least in zip(free, (FULL_KIB, 1), strict=False)
+        )
 
     def set_aside(self, port: int) -> None:
         """Rename the launcher's log after the port of a failed attempt. The next attempt makes a new log."""

@@ -20,6 +20,7 @@ from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 ROOM_KIB = 64 * 1024  # least disk space for logs
+ROOM_INODES = 256  # least number of files that the disk can still hold
 RANK_KIB = 640 * 1024  # measured peak of a tiny case's rank, without the libraries that all ranks share
 RANKS_PER_CORE = 8  # of a CPU; a few more ranks than cores are slow, but run
 ONE_HOST = "remove one of them from the cluster's file"
@@ -132,6 +133,10 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
     if free is not None and free < ROOM_KIB:
         problem = f"{free // 1024} MiB are free in {folder}, logs need {ROOM_KIB // 1024} MiB"
         raise HostError(host, problem, advice="free some space, or choose another result_dir or work_dir")
+    inodes = facts.number("inodes_free")
+    if inodes is not None and inodes < ROOM_INODES:
+        problem = f"{inodes} inodes are free on the disk of {folder}, logs need {ROOM_INODES}"
+        raise HostError(host, problem, advice="remove files there, or choose another result_dir or work_dir")
 
 
 async def check_data(job: JobConfig, transport: Transport, data_dir: str | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Failure
-from flagperf.errors import FlagperfError, HostError
+from flagperf.errors import FlagperfError, HostError, JumpError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
 from flagperf.run.detection import Detection
@@ -49,14 +49,18 @@ async def taken_away(nodes: Sequence[NodeRun]) -> Failure | None:
     return None
 
 
-async def _all_lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
+async def failure_of_hosts(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
     """The failure of a lost host, and of all other hosts without an answer."""
-    other_nodes = [node for node in nodes if node.host != error.host and type(error) is HostError]
+    other_nodes = [node for node in nodes if node.host != error.host and type(error) in (HostError, JumpError)]
     requests = (node.transport.run(Command(("true",)), timeout=ANSWER) for node in other_nodes)
     answers = await asyncio.gather(*requests, return_exceptions=True)
     errors = [error, *(answer for answer in answers if isinstance(answer, HostError))]
     if len(errors) == 1:
         return _lost(error, nodes)
+    jumps = {lost.jump if isinstance(lost, JumpError) else None for lost in errors}
+    if len(jumps) == 1 and (jump := jumps.pop()):
+        hosts = ", ".join(sorted({lost.host for lost in errors}))
+        return Failure(f"lost jump host {jump}, the way to {hosts}: {error.problem}", phase=phase(nodes))
     ranks = {node.host: node.rank for node in nodes}
     errors.sort(key=lambda lost: ranks.get(lost.host, -1))
     problems = "; ".join(f"{lost.host}: {lost.problem}" for lost in errors)
@@ -64,7 +68,9 @@ async def _all_lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
 
 
 def _lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
-    problem = f"lost {error.lost}: {error.problem}"
+    if isinstance(error, JumpError):
+        return Failure(f"lost jump host {error.jump}, the way to {error.host}: {error.problem}", phase=phase(nodes))
+    problem = f"lost {error.lost}: {error.problem}" if error.lost else error.problem
     lost = [node for node in nodes if node.host == error.host]
     return failure(lost, problem) if lost else Failure(problem, host=error.host, phase=phase(nodes))
 
@@ -106,7 +112,7 @@ async def _until_the_end(
                 return await passed_deadline(deadline, watch.silent, nodes)
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
-        return await _all_lost(error, nodes)
+        return await failure_of_hosts(error, nodes)
     except (FlagperfError, PortTaken, OSError):
         raise
     except Exception as error:  # also then the nodes are stopped, and the run has a result

@@ -71,12 +71,21 @@ def kill_shim(lab: TestCluster) -> None:
     lab.hosts[1].output("sh", "-c", 'kill -9 $(pgrep -f "containerd-shim.* -id $(docker ps -q --no-trunc)")')
 
 
+def restart_daemon(lab: TestCluster) -> None:
+    lab.hosts[1].stop("dockerd")
+    lab.hosts[1].run("rm", "-f", "/run/docker.pid")
+    lab.hosts[1].start_dockerd()
+
+
 GONE = "lost docker daemon: the docker daemon does not run"
 LOST = r"lost host: lost: no ssh connection for 4 s \("
 
 MIDDLE = {
     "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, keeps="container"),
     "daemon killed": Fault(kill_daemon, GONE, keeps="container"),
+    "daemon restarted": Fault(
+        restart_daemon, "the launcher of the ranks ended: the docker daemon was restarted, and stopped its containers"
+    ),
     "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, keeps="all"),
     "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, keeps="all"),
     "power of both lost": Fault(
@@ -105,6 +114,7 @@ SLOW = {
     "shim killed",
     "daemon killed",
     "daemon stopped",
+    "daemon restarted",
     "network cut",
     "power lost",
     "power of both lost",

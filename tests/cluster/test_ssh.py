@@ -9,6 +9,7 @@ import functools
 import gc
 import json
 import logging
+import re
 import shlex
 import socket
 import subprocess
@@ -25,10 +26,12 @@ from test_normal_user import HOME, PERSON, person_on
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import DockerHost
-from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
+from flagperf.errors import THIS_MACHINE, FlagperfError, HostError, JumpError
 from flagperf.hosts.ssh.connection import Gate
 from flagperf.hosts.ssh.login import openssh_argv, route
+from flagperf.hosts.ssh.process import GUARD_ENDED
 from flagperf.hosts.ssh.transport import SshTransport
+from flagperf.hosts.transport import FileRefused
 from flagperf.run.bringing import bring
 from flagperf.secret import Mask
 
@@ -179,6 +182,45 @@ def test_a_long_command_gives_its_exit_status_and_log(lab: TestCluster, words: s
             assert (await host.run(Command(("sh", "-c", "ls -d /tmp/flagperf-*")), timeout=10)).stdout == ""
 
     asyncio.run(body())
+
+
+def test_a_command_whose_guard_is_killed(lab: TestCluster) -> None:
+    async def body() -> tuple[int | None, str | None]:
+        async with connect(lab) as host:
+            process = await host.start(Command(("sleep", "1012")), log="/srv/log", grace=1)
+            await until(lambda: bool(processes(lab, "sleep 1012")))
+            lab.hosts[0].output("sh", "-c", "kill -9 $(cat /tmp/flagperf-process.*/pid)")
+            return await asyncio.wait_for(process.wait(), 20), await process.reason()
+
+    assert asyncio.run(body()) == (None, GUARD_ENDED)
+
+
+def test_a_host_without_room_in_tmp(lab: TestCluster) -> None:
+    async def body() -> str:
+        async with connect(lab) as host:
+            with pytest.raises(HostError) as caught:
+                await host.start(Command(("true",)), log="/srv/log", grace=1)
+            return caught.value.problem
+
+    lab.hosts[0].output("sh", "-c", "mount -t tmpfs -o size=4k none /tmp; cat /dev/zero >/tmp/all 2>/dev/null || true")
+    try:
+        problem = asyncio.run(body())
+    finally:
+        lab.hosts[0].output("umount", "/tmp")
+    assert re.fullmatch(
+        r"cannot start a command: no file can be written in /tmp: 0 KiB and \d+ inodes are free", problem
+    )
+
+
+def test_a_log_that_became_a_folder_is_no_lost_host(lab: TestCluster) -> None:
+    async def body() -> HostError:
+        async with connect(lab) as host:
+            with pytest.raises(FileRefused) as caught:
+                await host.read("/srv", 10)
+            return caught.value
+
+    error = asyncio.run(body())
+    assert (error.problem, error.lost) == ("/srv cannot be read: Failure", "")
 
 
 FAMILY = """
@@ -461,8 +503,9 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
         "set the key (cluster.ssh.key), or the user in the cluster file",
         "refused": f"h1: the ssh port refuses connections: {address}:23\n"
         "  do:      start sshd there, or correct the port in the cluster file",
-        "silent": f"h1: no answer from 127.0.0.1:{black_hole}\n"
-        "  do:      is it switched on, and does a firewall drop ssh?",
+        "silent": f"h1: 127.0.0.1:{black_hole} accepts the connection, and the login does not end\n"
+        "  do:      is sshd there overloaded, or waiting for a name server? Or does a link lose large packets (MTU)? "
+        f"Try: ssh -v 127.0.0.1:{black_hole}; ping -M do -s 1400 127.0.0.1:{black_hole}",
         "unreachable": f"h1: no answer from {far}\n  do:      is it switched on, and does a firewall drop ssh?",
         "unknown name": "h1: the name no-such-host.invalid is unknown\n"
         "  do:      correct the address in the cluster file, or the name server",
@@ -821,6 +864,24 @@ def test_a_host_key_may_be_left_unchecked_by_an_explicit_word(lab: TestCluster, 
             assert (await host.run(Command(("hostname",)), timeout=5)).stdout == "h1\n"
 
     asyncio.run(body())
+
+
+def test_a_jump_host_that_is_lost_is_named(lab: TestCluster) -> None:
+    first, second = lab.hosts
+
+    async def body() -> JumpError:
+        node, jump = Node("h2", second.address, user="root"), f"root@{first.address}"
+        ssh = ssh_of(lab, jump=jump, keepalive=0.3, reconnect=2.0)
+        with contextlib.suppress(HostError):
+            async with SshTransport(node, ssh, timeout=5) as host:
+                first.stop("sshd", 9)
+                with pytest.raises(JumpError) as caught:
+                    await asyncio.wait_for(host.read("/etc/hosts"), 20)
+        return caught.value
+
+    error = asyncio.run(body())
+    problem = f"lost: no ssh connection for 2 s (jump host: the ssh port refuses connections: {first.address})"
+    assert (error.problem, error.jump) == (problem, first.address)
 
 
 def test_a_jump_host_is_gone_through(lab: TestCluster) -> None:

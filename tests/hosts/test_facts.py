@@ -28,6 +28,7 @@ async def test_the_script_agrees_with_what_python_sees(tmp_path: Path) -> None:
     assert facts.number("cores") == os.cpu_count()
     assert facts.number("memory_kib") == psutil.virtual_memory().total // 1024
     assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
+    assert facts.number("inodes_free") == pytest.approx(os.statvfs(tmp_path).f_favail, rel=0.05)
     assert facts.devices == 3
     here = tmp_path.stat()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -37,6 +38,8 @@ async def test_the_script_agrees_with_what_python_sees(tmp_path: Path) -> None:
     assert port in facts.listening
     assert "listening" in facts.fields and "listening" not in sys_info(facts.fields)
     assert facts.interface("127.0.0.1") in ("lo", None)  # None: no `ip` on this machine
+    if socket.has_ipv6 and Path("/proc/net/if_inet6").read_text() and facts.fields["addresses"]:
+        assert facts.interface("0::1") == "lo"
 
 
 @pytest.mark.asyncio
@@ -51,7 +54,7 @@ def test_reading() -> None:
             "cores": "8",
             "shm_kib": "",
             "listening": "1F90 0050",
-            "addresses": "lo=127.0.0.1 eth0=10.0.0.1",
+            "addresses": "lo=127.0.0.1 eth0=10.0.0.1 eth1=fd00::a eth1=fe80::1",
             "devices": "",
         }
     )
@@ -59,9 +62,16 @@ def test_reading() -> None:
     assert facts.number("shm_kib") is None
     assert facts.listening == {8080, 80}
     assert facts.interface("10.0.0.1") == "eth0"
+    assert [facts.interface(address) for address in ("fd00:0::A", "fe80::1%eth1", "h1", "fd00::b")] == [
+        "eth1",
+        "eth1",
+        None,
+        None,
+    ]
     assert facts.interface("10.0.0.2") is None
     assert sys_info({**facts.fields, "driver": ""}) == (
-        "cores: 8\nshm_kib: unknown\naddresses: lo=127.0.0.1 eth0=10.0.0.1\ndevices: none\ndriver: unknown\n"
+        "cores: 8\nshm_kib: unknown\naddresses: lo=127.0.0.1 eth0=10.0.0.1 eth1=fd00::a eth1=fe80::1\n"
+        "devices: none\ndriver: unknown\n"
     )
 
 

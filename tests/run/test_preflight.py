@@ -179,6 +179,12 @@ def test_room() -> None:
         "  do:      free some space, or choose another result_dir or work_dir"
     )
     assert caught.value.exit_code == 3
+    with pytest.raises(FlagperfError) as caught:
+        check_room("host", "/res", Facts({"disk_free_kib": "100000", "inodes_free": "3"}))
+    assert str(caught.value) == (
+        "host: 3 inodes are free on the disk of /res, logs need 256\n"
+        "  do:      remove files there, or choose another result_dir or work_dir"
+    )
 
 
 class OtherHost(LocalTransport):

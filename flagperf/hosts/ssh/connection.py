@@ -13,7 +13,7 @@ import asyncssh
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.outcome import Outage
-from flagperf.errors import FlagperfError, HostError
+from flagperf.errors import FlagperfError, HostError, JumpError
 from flagperf.hosts.awake import AwakeClock, at_most
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
@@ -73,6 +73,9 @@ class SshConnection:
         self._hops = AsyncExitStack()  # the jump host's connection and the host's own
         self._connection: asyncssh.SSHClientConnection | None = None
         self._lost: HostError | None = None
+        self._waits_for: Node | None = (
+            None  # the jump host that the last attempt wanted to log in to, if it got no further
+        )
 
     async def open(self) -> None:
         """Connect. Raises HostError or ConfigError where that fails."""
@@ -137,14 +140,18 @@ class SshConnection:
                 problem = getattr(error, "problem", None) or str(error) or "no answer"
                 log.debug("%s: not connected: %s", self.host, problem)
                 if clock.now() + pause >= self.ssh.reconnect:
-                    self._lost = HostError(
-                        self.host,
-                        f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem})",
-                        advice="check that the host is up and its network works",
-                    )
+                    self._lost = self._loss(problem)
                     raise self._lost from error
             await asyncio.sleep(pause)
             pause *= 2
+
+    def _loss(self, problem: str) -> HostError:
+        """The error after the last attempt. The first host without a login on the way is the lost one."""
+        text = f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem})"
+        if self._waits_for is None:
+            return HostError(self.host, text, advice="check that the host is up and its network works")
+        advice = "check that the jump host is up and its network works"
+        return JumpError(self.host, text, self._waits_for.address, advice=advice)
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         """Log in. Repeats the login where sshd dropped the connection before the login."""
@@ -178,13 +185,15 @@ class SshConnection:
     ) -> asyncssh.SSHClientConnection:
         """Log in to the last of these hosts, through the host before."""
         *_, login = logins
+        self._waits_for = login.host if jump else None
         recorder, options = KeyRecorder(), connect_options(login.options, self.ssh, self.timeout, tunnel)
         try:
             connecting = asyncssh.connect(login.host.address, client_factory=lambda: recorder, **options)
             return await stack.enter_async_context(connecting)
         except FAILURES as error:
             keys = host_keys(error, recorder, login.host, options, login.known_hosts)
-            raise explain(error, [each.host for each in logins], self.ssh, keys, jump=jump) from error
+            route = [each.host for each in logins]
+            raise explain(error, route, self.ssh, keys, jump=jump, connected=recorder.connected) from error
 
     async def _disconnect(self) -> None:
         if self._connection is not None:

@@ -11,13 +11,17 @@ from collections.abc import Sequence
 import asyncssh
 
 from flagperf.config.schema.cluster import Node, Ssh
-from flagperf.errors import HostError
+from flagperf.errors import HostError, JumpError
 from flagperf.hosts.ssh.host_key import USUAL_FILE, USUAL_PORT, HostKeys, describe_key, key_file
 from flagperf.hosts.ssh.login import openssh_argv
 
 # The exceptions of asyncssh.connect. Python 3.10's asyncio.TimeoutError is none of the others.
 FAILURES = (OSError, asyncssh.Error, ValueError, asyncio.TimeoutError)
 
+NO_LOGIN = (
+    "is sshd there overloaded, or waiting for a name server? Or does a link lose large packets (MTU)? Try: "
+    "ssh -v {0}; ping -M do -s 1400 {0}"
+)
 BUSY = ("sshd closed the connection before the login", "is sshd overloaded (MaxStartups)? See its log")
 OS_PROBLEMS = {
     errno.ECONNREFUSED: ("the ssh port refuses connections", "start sshd there, or correct the port in {settings}"),
@@ -33,7 +37,13 @@ OS_PROBLEMS = {
 
 
 def explain(
-    error: BaseException, route: Sequence[Node], ssh: Ssh, keys: HostKeys | None, *, jump: bool = False
+    error: BaseException,
+    route: Sequence[Node],
+    ssh: Ssh,
+    keys: HostKeys | None,
+    *,
+    jump: bool = False,
+    connected: bool = False,
 ) -> HostError:
     """The error for a failure of asyncssh.connect.
 
@@ -41,15 +51,21 @@ def explain(
         route: the hosts from the first login to the failed login. All have the name of the node at the end.
         keys: the keys of the last host, where they caused the failure.
         jump: the last host is a jump host.
+        connected: its port accepted the connection.
     """
+    endpoint = _endpoint(route[-1])
     if keys is not None:
         problem, advice = _key_problem(keys, route, ssh)
+    elif connected and isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        problem, advice = f"{endpoint} accepts the connection, and the login does not end", NO_LOGIN.format(endpoint)
     else:
         settings = "the cluster file"
         if jump:
             settings = "cluster.ssh.jump" if ssh.jump else "ProxyJump of the ssh configuration"
         problem, advice = _connection_problem(error, route, ssh, settings)
-    return HostError(route[-1].name, f"jump host: {problem}" if jump else problem, advice=advice)
+    if not jump:
+        return HostError(route[-1].name, problem, advice=advice)
+    return JumpError(route[-1].name, f"jump host: {problem}", endpoint, advice=advice)
 
 
 def _connection_problem(error: BaseException, route: Sequence[Node], ssh: Ssh, settings: str) -> tuple[str, str]:

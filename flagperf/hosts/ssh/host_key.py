@@ -27,10 +27,12 @@ class KeyRecorder(asyncssh.SSHClient):
 
     def __init__(self) -> None:
         self.address = ""
+        self.connected = False  # true: the port accepted the connection
         self.shown: asyncssh.SSHKey | None = None
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         """Record the address of the host. asyncssh calls this."""
+        self.connected = True
         self.address = (conn.get_extra_info("peername") or ("",))[0]
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002

@@ -38,6 +38,7 @@ SIGNALS = script(__file__, "signals.sh")
 HOLD, STOP = (OURS + script(__file__, name) for name in ("hold.sh", "stop.sh"))
 
 BEATS = 4  # signs of life during LINGER seconds
+GUARD_ENDED = "flagperf's guard there ended without an exit status: somebody killed it, or a limit (ulimit) ended it"
 STOP_MARGIN = 10.0  # seconds that stopping may take after the grace period
 
 
@@ -53,6 +54,7 @@ class SshProcess(Process):
         self._beating = asyncio.create_task(self._beat())
         self._ended.add_done_callback(lambda _: self._beating.cancel())
         self._stopped = False
+        self._without_status = False  # true: the guard ended without writing the exit status
 
     @classmethod
     async def start(
@@ -85,7 +87,7 @@ class SshProcess(Process):
     @override
     async def reason(self) -> str | None:
         await self._connection.established()
-        return None
+        return GUARD_ENDED if self._without_status else None
 
     async def _beat(self) -> None:
         """Tell the host BEATS times in LINGER seconds that the launcher lives."""
@@ -104,6 +106,7 @@ class SshProcess(Process):
         except HostError:
             return None
         text = done.stdout.strip()
+        self._without_status = not text.isdigit()
         return negative_signal(int(text)) if text.isdigit() else None
 
 

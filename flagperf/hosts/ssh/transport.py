@@ -143,7 +143,7 @@ class SshTransport(Transport):
             return await self._while_moving(files, lambda limit: at_most(work(files), limit))
 
         try:
-            return await self._with_files(limited)
+            return await self._with_files(limited, f"{path} cannot be read")
         except FileNotFoundError:
             return b""
 
@@ -222,8 +222,12 @@ class SshTransport(Transport):
 
         return work
 
-    async def _with_files(self, work: Work[T]) -> T:
-        """Work on the connection's file channel. The work starts again after the connection dropped."""
+    async def _with_files(self, work: Work[T], problem: str = "a file cannot be copied") -> T:
+        """Work on the connection's file channel. The work starts again after the connection dropped.
+
+        Args:
+            problem: what a refusal of the sftp server means.
+        """
         used: list[asyncssh.SSHClientConnection] = []
         for _ in range(ATTEMPTS):
             used.append(await self.connection.established())
@@ -242,7 +246,7 @@ class SshTransport(Transport):
             except asyncio.TimeoutError:
                 raise FilesError(self.host) from None
             except asyncssh.SFTPError as error:
-                raise FileRefused(self.host, error.reason) from error
+                raise FileRefused(self.host, error.reason, problem) from error
         if all(connection is used[0] for connection in used):
             raise HostError(self.host, "the sftp server of sshd ends at once", advice=NO_SFTP)
         raise self.connection.drop_error()
