@@ -118,8 +118,11 @@ class Mask:
 
     def sub(self, data: bytes) -> bytes:
         """The data with each secret replaced."""
-        there = b"://" in data or any(needle in data for needle in self._needles)  # far faster than the pattern
-        return self._pattern.sub(HIDDEN.encode(), data) if there else data
+        return self._pattern.sub(HIDDEN.encode(), data) if self._may_hold(data) else data
+
+    def _may_hold(self, data: bytes) -> bool:
+        """Whether data may hold a secret: far faster than the pattern."""
+        return b"://" in data or any(needle in data for needle in self._needles)
 
     def cut(self, data: bytes) -> int:
         """The position at which data may be cut without cutting a secret: after a line end, if possible."""
@@ -127,6 +130,8 @@ class Mask:
         if end or len(data) < 2 * self.longest:
             return end
         end = len(data) - self.longest
+        if not self._may_hold(data):
+            return end
         starts = ((match.start() - len("://"), match.end()) for match in self._pattern.finditer(data))
         return next((max(start, 0) for start, stop in starts if start < end < stop), end)
 
