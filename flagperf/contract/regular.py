@@ -147,11 +147,17 @@ def _check_nodes(top: Any, aliases: bool) -> None:
 
 
 def yaml_text(content: object) -> str:
-    """A YAML text of plain data, in the order of its keys, by libyaml where PyYAML has it."""
+    """A YAML text of plain data, in the order of its keys, by libyaml where PyYAML has it.
+
+    A part that is in several places is written in each, as `read_yaml` wants it.
+    """
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, _: Any) -> bool:
+            return True
+
+    return str(yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:

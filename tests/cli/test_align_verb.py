@@ -17,6 +17,7 @@ from flagperf.compare.golden import ALWAYS, check_overrides, identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.contract.golden import Curve, Golden, read
+from flagperf.contract.regular import yaml_text
 from flagperf.errors import ConfigError
 from flagperf.run.folder import write_configuration
 from flagperf.verify import check
@@ -82,7 +83,7 @@ def test_a_curve_is_named_by_a_word(tmp_path: Path) -> None:
     """Its log and its run have this name."""
     shipped = yaml.safe_load((CONF / "golden/glm.yaml").read_text())
     shipped["curves"]["../../elsewhere"] = shipped["curves"]["plain"]
-    (tmp_path / "golden.yaml").write_text(yaml.safe_dump(shipped))
+    (tmp_path / "golden.yaml").write_text(yaml_text(shipped))
     with pytest.raises(ConfigError, match="is no name of a curve"):
         read(tmp_path / "golden.yaml")
 

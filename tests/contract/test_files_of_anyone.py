@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flagperf.contract.regular import bounded, parse_json, parse_yaml, read_mapping
+from flagperf.contract.regular import bounded, parse_json, parse_yaml, read_mapping, yaml_text
 from flagperf.errors import ConfigError
 from flagperf.verify import logs
 
@@ -73,6 +73,12 @@ def test_all_else_is_read(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("[1]")
     with pytest.raises(ConfigError, match=r"^this file cannot be read\n.*\n  given:   list\n  allowed: a mapping$"):
         read_mapping(tmp_path / "list.yaml")
+
+
+def test_what_is_written_is_read() -> None:
+    shared = {"a": [1, {"b": "x"}]}
+    content = {"one": shared, "two": shared, "three": [shared["a"], shared["a"]]}
+    assert parse_yaml(yaml_text(content)) == content
 
 
 def test_repeated_parts_count_each_time() -> None:
