@@ -37,6 +37,7 @@ from flagperf.cli.commit import commit
 from flagperf.cli.data import can_read, compose_case, write_sample
 from flagperf.cli.words import need, runs_and_overrides
 from flagperf.config.compose import compose
+from flagperf.contract.digest import sha256_of
 from flagperf.contract.sample_data import sample_name
 from flagperf.errors import ConfigError
 from flagperf.kit.archive import SUFFIXES
@@ -70,6 +71,7 @@ def main(options: argparse.Namespace) -> int:
     for part, size in sizes.items():
         print_unfolded(Text(f"{size / MIB:9,.1f} MiB  {part}"))
     print_unfolded(Text(f"{into}: {into.stat().st_size / MIB:,.1f} MiB. In the room: tar -xf {into.name}"))
+    print_unfolded(Text(f"first compare sha256sum {into.name}: {sha256_of(into)}"))
     print_unfolded(Text("then sh flagperf-kit/install.sh"))
     return 0
 

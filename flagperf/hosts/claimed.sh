@@ -7,6 +7,7 @@
 own_folder "$1"
 sample=$1/sample  # ranks make it, also root's of a container. Others may have put one there before the folder was closed
 if [ -e "$sample" ] || [ -L "$sample" ]; then
+    # shellcheck disable=SC2154  # own_folder.sh sets it
     case $(stat -c %u "$sample") in 0 | "$me") ;; *) refuse "$sample belongs to another user" ;; esac
 fi
 mine() { [ -f "$1" ] && [ ! -L "${1%/*}" ] && [ -O "${1%/*}" ]; }
