@@ -219,6 +219,7 @@ OPTIONS = (
     Option("init", "init", "options.init"),
     Option("privileged", "privileged", "options.privileged"),
     Option("device", "devices", "options.devices", sdk=lambda devices: [_device_in_full(device) for device in devices]),
+    Option("cap-drop", "cap_drop", "options.cap_drop", sdk=list),
     Option("cap-add", "cap_add", "options.cap_add", sdk=list),
     Option("security-opt", "security_opt", "options.security_opt", sdk=list),
     Option("group-add", "group_add", "options.group_add", sdk=list),

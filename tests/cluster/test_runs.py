@@ -63,6 +63,26 @@ def test_a_real_training(lab: TestCluster, tmp_path: Path, model: str, nproc: in
         assert host.output("docker", "ps", "-aq") == ""
 
 
+MORE = {"cap_add": ["SYS_PTRACE"], "security_opt": ["no-new-privileges=false", "seccomp=unconfined"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "rights"),
+    [
+        pytest.param({}, "CapEff=b NoNewPrivs=1 Seccomp=2", id="by default"),
+        pytest.param(MORE, "CapEff=8000b NoNewPrivs=0 Seccomp=0", id="what a vendor or cluster adds"),
+        pytest.param({"privileged": True}, "NoNewPrivs=1 Seccomp=0", id="privileged"),
+    ],
+)
+def test_the_rights_of_a_container(lab: TestCluster, tmp_path: Path, options: dict[str, object], rights: str) -> None:
+    user = User(lab, tmp_path, steps=True, container={**cluster_file(lab)["container"], **options})
+    done = user.run(*FAKE, *DOCKER, "nnodes=1", "max_steps=1", scenario="rights")
+    assert done.exit_code == 0, done.output
+    (log,) = done.folder.glob("*/round1/*/start_pytorch_task.log")
+    assert rights in log.read_text()
+
+
 @pytest.mark.slow
 def test_a_host_with_the_launchers_files_keeps_them(lab: TestCluster, tmp_path: Path) -> None:
     """Nothing is sent onto itself, also where the host has the data at another path."""

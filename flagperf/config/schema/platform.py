@@ -50,6 +50,7 @@ class ContainerOptions:
     privileged: bool | None = None
     user: str | None = None  # uid[:gid]; None: the image's
     devices: tuple[DeviceFile, ...] = ()  # host[:container[:permissions]]
+    cap_drop: tuple[str, ...] = ()  # capabilities of the daemon's default that the container does not get; ALL
     cap_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     group_add: tuple[str, ...] = ()

@@ -38,6 +38,7 @@ INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
 ANY_RANK = "<node-rank>"  # stand-in for the rank in the plan; becomes a reference to the variable
 SCRIPT = "pod.sh"
+CAPABILITIES = ("DAC_OVERRIDE",)  # root of the container writes into claims and folders of other users
 FREE = {"pod": POD_SPEC, "security": SECURITY, "tolerations": TOLERATION}  # keys with fields of Kubernetes
 
 
@@ -229,7 +230,7 @@ def _container(
         ],
         "env": variables,
         **({"resources": {"limits": resources}} if resources else {}),
-        **({"securityContext": security} if (security := _security(pods)) else {}),
+        "securityContext": _security(job, pods),
         "volumeMounts": [volume.mount() for volume in volumes],
     }
 
@@ -248,6 +249,7 @@ def _side_container(ranks: Mapping[str, Any], image: str) -> dict[str, Any]:
         "command": ["sh", f"{POD}/{MONITORS}"],
         "args": [log_dir],
         "env": ranks["env"][:1],
+        "securityContext": ranks["securityContext"],
         "volumeMounts": mounts,
     }
 
@@ -276,8 +278,18 @@ def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
     return {name: math.ceil(job.nproc / per_card)}
 
 
-def _security(pods: Kubernetes) -> dict[str, Any]:
-    """The securityContext of the container."""
-    added = {"add": list(pods.capabilities)} if pods.capabilities else {}
-    capabilities = {**added, **pods.security.get("capabilities", {})}
-    return {**pods.security, **({"capabilities": capabilities} if capabilities else {})}
+def _security(job: JobConfig, pods: Kubernetes) -> dict[str, Any]:
+    """The securityContext of the container: few rights, and the fields of the cluster's file in their place."""
+    given = pods.security.get("capabilities")
+    added = list(pods.capabilities)
+    if given is None:
+        capabilities = {"drop": ["ALL"], "add": [*CAPABILITIES, *added]}
+    else:
+        capabilities = {**({"add": added} if added else {}), **given}
+    default: dict[str, Any] = {"capabilities": capabilities}
+    if not pods.security.get("privileged") and not {"SYS_ADMIN", "CAP_SYS_ADMIN"} & {*(capabilities.get("add") or ())}:
+        default["allowPrivilegeEscalation"] = False  # Kubernetes refuses false beside these two rights
+    if "seccompProfile" not in (pods.pod.get("securityContext") or {}):
+        is_free = "seccomp=unconfined" in job.vendor.container.security_opt
+        default["seccompProfile"] = {"type": "Unconfined" if is_free else "RuntimeDefault"}
+    return {**default, **pods.security, "capabilities": capabilities}

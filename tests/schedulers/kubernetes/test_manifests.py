@@ -20,7 +20,7 @@ from refusals import lines
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Cluster, Secret
 from flagperf.config.schema.kubernetes import Kubernetes
-from flagperf.config.schema.platform import Hardware, Image, Vendor
+from flagperf.config.schema.platform import ContainerOptions, Hardware, Image, Vendor
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 from flagperf.errors import ConfigError
@@ -136,6 +136,11 @@ EXPECTED_POD = {
                 {"name": "PYTHONPATH", "value": "/work/run1/code"},
             ],
             "resources": {"limits": {"acme.com/gpu": 2}},
+            "securityContext": {
+                "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]},
+                "allowPrivilegeEscalation": False,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
             "volumeMounts": [
                 {"name": "config", "mountPath": "/flagperf/pod", "readOnly": True},
                 {"name": "parts", "mountPath": "/flagperf/code", "readOnly": True},
@@ -272,18 +277,65 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
         image_pull_policy="Always",
         device="acme.com/other",
         resources={"cpu": "8"},
-        capabilities=("IPC_LOCK",),
-        security={"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
         secret="own",
     )
     actual = container_of(made(pod_job(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
     secret = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "own", "key": "HF_TOKEN"}}}
     assert actual["env"][-1] == secret
-    assert [actual[key] for key in ("imagePullPolicy", "resources", "securityContext")] == [
+    assert [actual[key] for key in ("imagePullPolicy", "resources")] == [
         "Always",
         {"limits": {"cpu": "8", "acme.com/other": 3}},
-        {"runAsUser": 1000, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}},
     ]
+
+
+DROP = {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]}
+CLOSED = {"allowPrivilegeEscalation": False}
+SECCOMP = {"seccompProfile": {"type": "RuntimeDefault"}}
+FREE = replace(GPU, container=ContainerOptions(security_opt=("seccomp=unconfined",)))
+SECURITY: dict[str, tuple[Kubernetes, Vendor, dict[str, Any]]] = {
+    "RDMA": (
+        Kubernetes(capabilities=("IPC_LOCK",)),
+        GPU,
+        {"capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "IPC_LOCK"]}, **CLOSED, **SECCOMP},
+    ),
+    "a vendor without seccomp": (
+        Kubernetes(),
+        FREE,
+        {"capabilities": DROP, **CLOSED, "seccompProfile": {"type": "Unconfined"}},
+    ),
+    "the level restricted": (
+        Kubernetes(
+            security={**CLOSED, "capabilities": {"drop": ["ALL"]}},
+            pod={"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}},
+        ),
+        FREE,
+        {"capabilities": {"drop": ["ALL"]}, **CLOSED},
+    ),
+    "capabilities of the site's own": (
+        Kubernetes(capabilities=("IPC_LOCK",), security={"runAsUser": 1000, "capabilities": {"drop": ["NET_RAW"]}}),
+        GPU,
+        {"capabilities": {"add": ["IPC_LOCK"], "drop": ["NET_RAW"]}, **CLOSED, **SECCOMP, "runAsUser": 1000},
+    ),
+    "all rights": (
+        Kubernetes(security={"privileged": True}),
+        GPU,
+        {"capabilities": DROP, **SECCOMP, "privileged": True},
+    ),
+    "rights that need escalation": (
+        Kubernetes(capabilities=("SYS_ADMIN",)),
+        GPU,
+        {"capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "SYS_ADMIN"]}, **SECCOMP},
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "vendor", "expected"), SECURITY.values(), ids=SECURITY.keys())
+def test_pods_have_few_rights(pods: Kubernetes, vendor: Vendor, expected: dict[str, Any]) -> None:
+    documents = made(pod_job(replace(pods, monitor_image="reg/tool:1"), vendor=vendor))
+    validate(documents[-1])
+    pod = pod_of(documents)
+    found = [container["securityContext"] for part in ("containers", "initContainers") for container in pod[part]]
+    assert found == [expected, expected]
 
 
 def test_monitors_in_a_side_container() -> None:
@@ -300,6 +352,7 @@ def test_monitors_in_a_side_container() -> None:
                 "command": ["sh", "/flagperf/pod/monitors.sh"],
                 "args": [LOGS],
                 "env": EXPECTED_POD["containers"][0]["env"][:1],  # type: ignore[index]
+                "securityContext": EXPECTED_POD["containers"][0]["securityContext"],  # type: ignore[index]
                 "volumeMounts": [
                     {"name": "config", "mountPath": "/flagperf/pod", "readOnly": True},
                     {"name": "work", "mountPath": "/work"},

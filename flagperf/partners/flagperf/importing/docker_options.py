@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 # docker's option → our key; options of LISTS may be repeated
-LISTS = {"device": "devices", "cap-add": "cap_add", "security-opt": "security_opt", "group-add": "group_add"}
+LISTS = {
+    "device": "devices",
+    "cap-drop": "cap_drop",
+    "cap-add": "cap_add",
+    "security-opt": "security_opt",
+    "group-add": "group_add",
+}
 TEXTS = {
     **{name: name for name in ("network", "ipc", "pid", "uts", "memory", "gpus", "runtime", "user")},
     "net": "network",
