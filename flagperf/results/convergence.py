@@ -3,7 +3,8 @@
 A reference point is a batch size of the whole job with the samples that trainings with different seeds needed until
 they reached the target. The rules are those of github.com/mlcommons/logging, mlperf_logging/rcp_checker; MLPerf allows
 no job whose mean is smaller than a one-sided t-test at 5 % lets it be. Beside MLPerf's rules: a job may have any number
-of rounds, and its mean may also be larger than the test expects, which is a remark. docs/numerics.md explains all.
+of rounds. Its mean may also be larger than the test expects and than each training of the reference, which is a remark.
+docs/numerics.md explains all.
 """
 
 from __future__ import annotations
@@ -33,21 +34,20 @@ class Point:
     deviation: float  # standard deviation of all
     runs: int  # that count for the test
     rounds: int  # of a submission: MLPerf asks for half as many as the reference has
+    largest: float  # number of a correct training
 
     @classmethod
     def of(cls, batch: int, samples: Sequence[float], rounds: int) -> Point:
         """The point of the trainings of a reference."""
         kept = without_extremes(samples)
-        return cls(batch, statistics.fmean(kept), statistics.pstdev(samples), len(kept), rounds)
+        return cls(batch, statistics.fmean(kept), statistics.pstdev(samples), len(kept), rounds, max(samples))
 
     def between(self, other: Point, batch: int) -> Point:
         """The point that lies on the line to a larger batch."""
         share = (batch - self.batch) / (other.batch - self.batch)
-        mean, deviation = (
-            left + share * (right - left)
-            for left, right in ((self.mean, other.mean), (self.deviation, other.deviation))
-        )
-        return Point(batch, mean, deviation, 2 * self.rounds, self.rounds)
+        ends = (self.mean, other.mean), (self.deviation, other.deviation), (self.largest, other.largest)
+        mean, deviation, largest = (left + share * (right - left) for left, right in ends)
+        return Point(batch, mean, deviation, 2 * self.rounds, self.rounds, largest)
 
     def reach(self, rounds: int) -> float:
         """How far the mean of so many rounds may lie from the mean of the reference, by the t-test."""
@@ -132,7 +132,7 @@ def held_against(points: Sequence[Point], batch: int, samples: Sequence[float], 
     if point is None:
         return Convergence("no point", batch, len(samples), mean, source)
     reach = point.reach(len(kept))
-    least, most = point.mean - reach, point.mean + reach
+    least, most = point.mean - reach, max(point.mean + reach, point.largest)
     outcome: Outcome = "faster" if mean < least else "slower" if mean > most else "as expected"
     if outcome == "faster" and batch < point.batch:  # fewer samples are normal there: MLPerf asks for a point
         outcome = "no point"
@@ -182,8 +182,11 @@ def sentence(convergence: Convergence) -> str:
     reference = f"the reference needed {convergence.expected:.6g} with {batch}"
     if convergence.outcome == "as expected":
         return f"{needed}, as expected: {reference}{advice(convergence)}"
-    side, bound = ("at least", convergence.least) if convergence.outcome == "faster" else ("at most", convergence.most)
-    return f"{needed}, {convergence.outcome} than expected: {reference}, and MLPerf's test expects {side} {bound:.6g}"
+    if convergence.outcome == "faster":
+        return (
+            f"{needed}, faster than expected: {reference}, and MLPerf's test expects at least {convergence.least:.6g}"
+        )
+    return f"{needed}, slower than expected: {reference}, and at most {convergence.most:.6g} in a correct training"
 
 
 def advice(convergence: Convergence) -> str:

@@ -71,7 +71,10 @@ def _rounds_differ(figures: Mapping[str, Statistics], config: Mapping[str, Any])
 def _too_fast(convergence: Convergence | None) -> Iterator[str]:
     """The reason why a job that converges faster than its reference allows is SUSPECT."""
     if convergence is not None and convergence.outcome == "faster":
-        yield f"{sentence(convergence)}. Does the training evaluate other data, or train on the evaluation's data?"
+        yield (
+            f"{sentence(convergence)}. Does the training evaluate other data, or train on the evaluation's data? "
+            "Or are the reference points older than a change of the case?"
+        )
 
 
 def metric(summary: Summary) -> str | None:

@@ -19,7 +19,7 @@ from flagperf.compare.golden import identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.results import summary
-from flagperf.results.convergence import Point, batch_of, held_against
+from flagperf.results.convergence import Point, batch_of, held_against, pruned
 from flagperf.results.summary import summary_of
 from flagperf.verify.convergence import too_fast
 from flagperf.verify.mesh import samples_of_step
@@ -144,6 +144,26 @@ ANSWERS = {
     "an open job": ((800,), {"division": "open"}, None, "VALID"),
     "no reference": ((800,), {"reference_points": None}, None, "VALID"),
 }
+
+
+SHIPPED = [
+    pytest.param(size["points"], id=f"{path.stem}, {name}")
+    for path in sorted((CONF / "convergence").glob("*.yaml"))
+    for name, size in yaml.safe_load(path.read_text(encoding="utf-8"))["sizes"].items()
+]
+
+
+@pytest.mark.parametrize("reference", SHIPPED)
+def test_no_training_of_a_reference_is_slower_than_itself(reference: list[dict[str, Any]]) -> None:
+    points = [Point.of(point["batch"], point["samples"], rounds=5) for point in reference]
+    kept = {point.batch for point in pruned(points)}
+    answers = {
+        (point["batch"], needed): answer.outcome
+        for point in reference
+        for needed in point["samples"]
+        if point["batch"] in kept and (answer := held_against(points, point["batch"], [needed], "a test"))
+    }
+    assert [known for known, outcome in answers.items() if outcome == "slower"] == []
 
 
 @pytest.mark.parametrize(
