@@ -117,7 +117,8 @@ class StepRecords:
         numbers = [units, *(value / self.size for value in others)]  # means over the ranks
         if self.finite:
             self.loss, self.loss_step = numbers[1], step.number
-        self.checksum = zlib.crc32(struct.pack("<d", numbers[1]), self.checksum)
+        logged = math.nan if math.isnan(numbers[1]) else numbers[1]  # the log keeps no sign of NaN
+        self.checksum = zlib.crc32(struct.pack("<d", logged), self.checksum)
         self._settled.append(_Settled(step, numbers, len(self.clock.steps), self.clock.seconds[DATA]))
 
     @property

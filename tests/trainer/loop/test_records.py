@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -72,3 +75,16 @@ def test_only_so_many_wait() -> None:
         records.settle()
         full.append(records.full)
     assert full == [False] * (MAX_RECORDS - 1) + [True]
+
+
+def test_each_nan_has_the_checksum_of_the_logged_one() -> None:
+    """Devices give NaN with either sign; a reader of the log computes the checksum again."""
+    sums = []
+    for loss in (math.nan, -math.nan, math.copysign(math.nan, -1.0)):
+        records = StepRecords(Log(), Ticks(), 1, send, 0, "images/s")
+        records.clock.start()
+        records.clock.lap(STEP)
+        records.open(Step(1, 1, 0.1, 0.0, 1.0, [loss], None, None, units=1, samples=1))
+        records.settle()
+        sums.append(records.checksum)
+    assert sums == [zlib.crc32(struct.pack("<d", float("nan")))] * 3
