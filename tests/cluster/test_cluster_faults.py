@@ -274,7 +274,7 @@ BEFORE = {
     ),
     "no room for logs": Fault(
         lambda lab: lab.hosts[1].output(
-            "sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=8m none /srv/flagperf"
+            "sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=8m,mode=700 none /srv/flagperf"
         ),
         r"\d+ MiB are free in /srv/flagperf/run-\w+/.*, logs need 64 MiB",
     ),
@@ -510,7 +510,7 @@ def fill(lab: TestCluster) -> None:
 
 
 def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
-    lab.hosts[1].output("sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=80m none /srv/flagperf")
+    lab.hosts[1].output("sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=80m,mode=700 none /srv/flagperf")
     process = start(User(lab, tmp_path, steps=True))
     fill(lab)
     output = finish(process)
