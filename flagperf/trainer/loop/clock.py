@@ -21,6 +21,7 @@ class Clock:
         seconds: sums by kind of lap.
         steps: seconds of each optimizer step, from the end of the step before, without evaluations and checkpoints.
         waits: the seconds of each step in which this rank waited for other ranks.
+        compute: seconds of all these steps without the wait for data.
     """
 
     name = "monotonic"
@@ -28,7 +29,8 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = [0.0] * len(KINDS)
         self.steps, self.waits = array("d"), array("d")
-        self._step = self._wait = 0.0  # seconds of the current step so far
+        self.compute = 0.0
+        self._step = self._wait = self._data = 0.0  # seconds of the current step so far
         self._begin: Any = None
 
     def start(self) -> None:
@@ -48,11 +50,6 @@ class Clock:
     def read(self, mark: int | None = None) -> None:
         """Add up the laps to a mark, or to the last lap. A device clock waits until the device has reached it."""
 
-    @property
-    def compute(self) -> float:
-        """Seconds of computing, and of waiting for other ranks."""
-        return self.seconds[COMPUTE] + self.seconds[STEP] + self.seconds[WAIT]
-
     def _add(self, kind: int, seconds: float) -> None:
         self.seconds[kind] += seconds
         if kind >= EVALUATE:
@@ -60,10 +57,13 @@ class Clock:
         self._step += seconds
         if kind == WAIT:
             self._wait += seconds
+        elif kind == DATA:
+            self._data += seconds
         elif kind == STEP:
             self.steps.append(self._step)
             self.waits.append(self._wait)
-            self._step = self._wait = 0.0
+            self.compute += self._step - self._data
+            self._step = self._wait = self._data = 0.0
 
 
 class DeviceClock(Clock):

@@ -67,6 +67,7 @@ def test_reads_only_what_it_was_asked_for(device: Device) -> None:
     clock.read()
     assert clock.seconds == [2.0, 0.0, 2.0, 1.0, 0.0, 1.0, 0.0]
     assert list(clock.steps) == [2.0, 3.0]  # the bookkeeping belongs to the step after it, the evaluation to none
+    assert clock.compute == 3.0
 
 
 def test_events_are_used_again(device: Device) -> None:
