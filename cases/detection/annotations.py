@@ -46,7 +46,7 @@ def read_annotations(path: str, masks: bool, num_classes: int | None = None) -> 
         more = sum(1 for _ in problems)
         problem += f"; {more} more entries have such problems" if more else ""
         given = "nothing" if given is None else given
-        raise ConfigError(problem, where=path, key="data_dir", given=given, allowed=allowed, advice=ADVICE)
+        raise ConfigError(problem, where=path, given=given, allowed=allowed, advice=ADVICE)
     _check_classes(content["annotations"], num_classes, path)
     return content  # type: ignore[no-any-return]
 

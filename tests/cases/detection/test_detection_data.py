@@ -262,7 +262,7 @@ def test_annotations_without_what_is_used(
             CocoImages("", str(file), masks=True)
     assert str(caught.value) == (
         f"annotation 4711 of image 0.jpg {problem}; 1 more entries have such problems\n"
-        f"  where:   {file}\n  key:     data_dir\n  given:   {given}\n"
+        f"  where:   {file}\n  given:   {given}\n"
         f"  allowed: {allowed if reads == 'train' else allowed.replace('1 to 3', '1 or more')}\n"
         "  do:      mend the file, or leave this entry out of it"
     )
