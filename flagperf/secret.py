@@ -16,8 +16,11 @@ HIDDEN = "***"
 SHORTEST = 6  # least characters of a value that is searched in printed text; a shorter value is part of other words
 CHUNK = 1 << 20  # bytes of a file that are read at a time
 
-# HF_TOKEN, WANDB_API_KEY, PGPASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS, KEYBOARD or MONKEY
-_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD)(_|$)|(^|_)(API)?KEY(_|$)", re.IGNORECASE)
+# HF_TOKEN, WANDB_API_KEY, PGPASSWORD, MYSQL_PWD; not TOKENIZERS_PARALLELISM, MAX_TOKENS, KEYBOARD, MONKEY or OLDPWD
+_NAME = re.compile(
+    r"(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)|(^|_)((API)?KEY|(SSH)?PASS|PAT)(_|$)|_PWD$",
+    re.IGNORECASE,
+)
 _KEY = r"(?:environment\.(\w+)|cluster\.secrets\.\w+)"  # as in vendor.environment.HF_TOKEN; the latter has no value
 _KEY_END = re.compile(f"{_KEY}$")
 _REFERENCE = r"(?!\s*['\"]?(?:\{|\$\{|$))"  # what follows says where a value comes from, and is none

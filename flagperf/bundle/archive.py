@@ -36,8 +36,7 @@ class Archive:
     def add(self, name: str, data: bytes) -> None:
         """Append one file. Raises ConfigError where all files together are larger than LARGEST."""
         self._size += len(data)
-        if self._size > LARGEST:
-            raise ConfigError("the run is too large for a bundle", given=f"over {LARGEST >> 30} GiB at {name}")
+        check_size(name, self._size)
         member = tarfile.TarInfo(name)
         member.size, member.mode = len(data), 0o644
         self._tar.addfile(member, io.BytesIO(data))
@@ -45,6 +44,12 @@ class Archive:
     def close(self) -> None:
         """Write the end of the tar file."""
         self._tar.close()
+
+
+def check_size(name: str, size: int) -> None:
+    """Raise ConfigError where so many bytes, up to the file of this name, are more than a bundle takes."""
+    if size > LARGEST:
+        raise ConfigError("the run is too large for a bundle", given=f"over {LARGEST >> 30} GiB at {name}")
 
 
 @contextmanager

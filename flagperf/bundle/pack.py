@@ -43,6 +43,7 @@ def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packe
     try:
         with archive.create(target) as out:
             for name, path in files(run):
+                archive.check_size(name, path.stat().st_size)
                 data, count = hiding.hide(path.read_bytes())
                 hashes[name] = hashlib.sha256(data).hexdigest()
                 hidden |= {name: count} if count else {}

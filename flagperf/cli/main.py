@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import logging
 import os
 import re
 import signal
@@ -36,10 +37,19 @@ def main() -> NoReturn:
     gc.set_threshold(20_000)  # imports make many objects that stay: visiting them took a tenth of a dry run
     _open_closed_streams()
     set_for_libraries()
+    assert logging.lastResort is not None
+    logging.lastResort.setFormatter(_Warning())
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _interrupt)
     sys.exit(run_command(sys.argv[1:]))
+
+
+class _Warning(logging.Formatter):
+    """A warning outside of a run, which has a log: readable text, also of files of anyone, and no traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(record.getMessage())
 
 
 def _open_closed_streams() -> None:

@@ -14,7 +14,7 @@ from flagperf.contract.digest import sha256_of
 from flagperf.contract.golden import Check, Curve, read
 from flagperf.contract.identity import Identity
 from flagperf.contract.perflog import Event, parse
-from flagperf.contract.regular import regular
+from flagperf.contract.regular import read_text
 
 RECORD = "align.json"  # in the run folder of `flagperf align`
 CURVES = "golden.yaml"  # beside the record: a copy of the curves
@@ -78,7 +78,7 @@ def recomputed(folder: Path) -> AlignmentRecord:
 
 
 def _events(log: Path) -> list[Event]:
-    lines = regular(log).read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = read_text(log, errors="replace").split("\n")
     return [event for line in lines if (event := parse(line)) is not None]
 
 

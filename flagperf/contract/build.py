@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, TypeVar
 
-from flagperf.contract.hints import field_of_hint, hints_of, without_none
+from flagperf.contract.hints import LISTS, field_of_hint, hints_of, without_none
 from flagperf.errors import ConfigError, nearest
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
         return value
     if dataclasses.is_dataclass(origin):
         return build(typing.cast(type, origin), value, key, where)
-    if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str):
+    if origin in LISTS and isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_value(arguments[0], entry, f"{key}[{index}]", where) for index, entry in enumerate(value))
     if origin is Mapping and isinstance(value, Mapping):
         names = {str(name): entry for name, entry in value.items()}

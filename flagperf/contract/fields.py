@@ -29,12 +29,13 @@ class Field:
     pattern: bool = False  # a regular expression
     null: bool = False
     platform: bool = False
+    finite: bool = True  # false: a number may be infinite, or not a number
 
     def accepts(self, value: Any) -> bool:
         """True when the value has the type and form, and lies in the range."""
         if value is None:
             return self.null
-        if not is_a(value, self.type):
+        if not is_a(value, self.type) and (self.finite or not isinstance(value, float)):
             return False
         if self.options and not all(map(self._is_option, value if self.type is list else [value])):
             return False
@@ -147,6 +148,7 @@ def folder_name(*, null: bool = False, platform: bool = False) -> Field:
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, in capitals or not
 
+Figure = Annotated[float, Field(float, finite=False)]
 NotNegative = Annotated[float, Field(float, low=0)]
 Positive = Annotated[float, Field(float, above=0)]
 Share = Annotated[float, Field(float, above=0, high=1)]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from flagperf.contract.build import build
 from flagperf.contract.perflog import Event
 from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
@@ -151,21 +152,34 @@ def read(path: Path) -> list[Golden]:
     """
     try:
         content = read_yaml(path)
-        return [
-            Golden(
-                content["case"],
-                content["revision"],
-                _name(name),
-                tuple(map(str, curve["overrides"])),
-                curve["identity"],
-                _curve(curve),
-                {precision: _curve(band) for precision, band in curve["bands"].items()},
-            )
-            for name, curve in content["curves"].items()
-        ]
+        curves = [_golden(content, name, curve, str(path)) for name, curve in content["curves"].items()]
+        if not curves:
+            raise ValueError("no curve")
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         problem = f"this is no file of golden curves: {type(error).__name__}: {error}"
         raise ConfigError(problem, where=str(path), advice="docs/numerics.md shows the form") from None
+    return curves
+
+
+def _golden(content: Mapping[str, Any], name: str, curve: Mapping[str, Any], where: str) -> Golden:
+    """A curve of a file, of which each band has the same numbers as the curve."""
+    values = {
+        **{key: content[key] for key in ("case", "revision")},
+        **{key: curve[key] for key in ("overrides", "identity")},
+        "name": _name(name),
+        "curve": _curve(curve),
+        "bands": {precision: _curve(band) for precision, band in curve["bands"].items()},
+    }
+    golden = build(Golden, values, f"curves.{name}", lambda _: where)
+    numbers = _numbers(golden.curve)
+    if not golden.curve.loss or any(_numbers(band) != numbers for band in golden.bands.values()):
+        raise ValueError(f"the curve {name} has no loss, or a band of other numbers")
+    return golden
+
+
+def _numbers(curve: Curve) -> set[tuple[str, int]]:
+    """Name and step of each number of a curve."""
+    return {(name, step) for name, step, _ in curve.points()}
 
 
 def _name(name: str) -> str:
@@ -175,5 +189,5 @@ def _name(name: str) -> str:
     return name
 
 
-def _curve(node: Mapping[str, Any]) -> Curve:
-    return Curve(*(node[field.name] for field in fields(Curve)))
+def _curve(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: node[field.name] for field in fields(Curve)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing_extensions import Annotated, get_type_hints
 from flagperf.contract.fields import Field
 
 UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))  # the second since Python 3.10
+LISTS = (tuple, Sequence)
 
 
 @lru_cache(maxsize=None)
@@ -38,7 +39,7 @@ def field_of_hint(kind: Any, null: bool) -> Field:
         return replace(field, null=null)
     if origin is Literal:
         return Field(str, options=arguments, null=null)
-    if origin is tuple:
+    if origin in LISTS:
         return Field(list, null=null)
     return Field(dict if origin is Mapping or is_dataclass(origin) else origin, null=null)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from flagperf.contract.regular import write_atomically
+from flagperf.contract.regular import LARGEST_TEXT, write_atomically
 from flagperf.errors import ConfigError
 from flagperf.user import state_folder
 
@@ -34,7 +34,12 @@ def write(run: Path, path: Path, content: bytes) -> None:
 def foreign(run: Path, paths: Iterable[Path]) -> list[Path]:
     """The files of a run's folder that are not in the record with their current content."""
     recorded = _recorded()
-    return [path for path in paths if not path.is_file() or _line(run, path, path.read_bytes()) not in recorded]
+    return [path for path in paths if not _is_small(path) or _line(run, path, path.read_bytes()) not in recorded]
+
+
+def _is_small(path: Path) -> bool:
+    """Whether a path is a file of a size that flagperf writes."""
+    return path.is_file() and path.stat().st_size <= LARGEST_TEXT
 
 
 def _line(run: Path, path: Path, content: bytes) -> str:

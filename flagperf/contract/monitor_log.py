@@ -26,6 +26,7 @@ from typing import Any
 
 from flagperf.contract.log_lines import LONGEST, Lines
 from flagperf.contract.perflog import parse
+from flagperf.contract.regular import log_text
 
 SUFFIX = "_monitor.log"
 NOT_AVAILABLE = "not available: "
@@ -212,7 +213,7 @@ def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:
 def monitor_log(folder: Path, name: str) -> str:
     """The text of a monitor's log in a node's folder, as `monitor_logs` yields it; empty where there is no log."""
     path = folder / (name + SUFFIX)
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = log_text(path)
     if (first := _WITHOUT_OFFSET.search(text)) and (offset := _offset(first[0], folder)):
         return _WITHOUT_OFFSET.sub(lambda stamp: stamp[0] + offset, text)
     return text
@@ -238,6 +239,7 @@ def _offset(first: str, folder: Path) -> str:
 def _first_event(folder: Path) -> float | None:
     """The time of the first event of a node's first rank, by the node's clock; None where no rank logged one."""
     numbered = {int(match[1]): path for path in folder.glob("rank*") if (match := _RANK_LOG.fullmatch(path.name))}
+    numbered = {rank: path for rank, path in numbered.items() if path.is_file()}  # a pipe would never end
     for _, path in sorted(numbered.items()):
         lines = Lines()
         with path.open("rb") as file:

@@ -6,12 +6,13 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Tuple
+from typing import Any, Literal, Tuple
 
+from flagperf.contract.build import build
+from flagperf.contract.fields import Count
 from flagperf.errors import ConfigError
 
 COUNTED = "counted"  # by torch's counter of operations
-VALUES = ("normal", "positive", "near one", "whole")
 Shape = Tuple[int, ...]
 
 
@@ -21,16 +22,16 @@ class Operator:
 
     name: str
     call: str  # function of torch: "mm", "nn.functional.linear"
-    sizes: Mapping[str, int]
-    inputs: tuple[tuple[Any, ...], ...]
+    sizes: Mapping[str, Count]
+    inputs: tuple[tuple[str, ...], ...]
     operations: str  # a product: "2 m n k"; COUNTED
     arguments: tuple[Any, ...] = ()  # after the tensors
-    values: str = "normal"  # of the tensors: VALUES
+    values: Literal["normal", "positive", "near one", "whole"] = "normal"  # of the tensors
     random: bool = False  # whether the result has random zeros
     classes: str | None = None  # size below which the numbers of an additional input lie, one for each row
 
     @classmethod
-    def of(cls, name: str, row: Any, where: str) -> Operator:
+    def of(cls, name: object, row: Any, where: str) -> Operator:
         """A row of a table.
 
         Raises:
@@ -45,20 +46,15 @@ class Operator:
                 given=sorted(row) if isinstance(row, Mapping) else row,
                 allowed=f"call, sizes, inputs and operations; and {', '.join(sorted(fields))}",
             )
-        operator = cls(
-            **{
-                **row,
-                "name": name,
-                "inputs": tuple(map(tuple, row["inputs"])),
-                "operations": str(row["operations"]),
-                "arguments": tuple(row.get("arguments", ())),
-            }
-        )
+        key = f"operators.{name}"
+        values = {**row, "name": str(name), "operations": str(row["operations"])}
+        operator = build(cls, values, key, lambda _: where)
+        if not operator.inputs:
+            raise ConfigError("an operator without a tensor", where=where, key=f"{key}.inputs", allowed="shapes")
         unknown = [word for word in operator._words() if word not in operator.sizes]
-        if unknown or operator.values not in VALUES:
-            given = unknown[0] if unknown else operator.values
-            allowed = ", ".join(operator.sizes) if unknown else ", ".join(VALUES)
-            raise ConfigError("unknown word", where=where, key=f"operators.{name}", given=given, allowed=allowed)
+        if unknown:
+            allowed = ", ".join(operator.sizes)
+            raise ConfigError("unknown word", where=where, key=key, given=unknown[0], allowed=allowed)
         return operator
 
     def _words(self) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Tuple
 
+from flagperf.contract.fields import Figure
 from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure, Moment, Outage
 from flagperf.contract.target import Target
@@ -185,11 +186,11 @@ class Statistics:
     """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
 
     n: int
-    mean: float
-    stdev: float | None
-    min: float
-    max: float
-    cv: float | None
+    mean: Figure
+    stdev: Figure | None
+    min: Figure
+    max: Figure
+    cv: Figure | None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from typing import Any
 from flagperf.errors import ConfigError
 
 # Of a YAML or JSON file of anyone. Later code follows its nesting by recursion.
-LARGEST = 64 << 20  # bytes
+LARGEST = 64 << 20  # bytes of YAML
+LARGEST_TEXT = 1 << 30  # bytes of any other file that is read whole; a sparse file takes no room on its disk
 DEEPEST = 100  # levels; a configuration has ten
 MOST_NODES = 1_000_000
 LONGEST_NUMBER = 25  # characters of a whole number
@@ -36,15 +37,33 @@ def regular(path: Path) -> Path:
     return path
 
 
+def read_text(path: Path, *, errors: str = "strict", largest: int = LARGEST_TEXT) -> str:
+    """The text of a regular file of anyone.
+
+    Raises:
+        OSError, ValueError: it is another kind of file, too large, or no UTF-8 text.
+    """
+    size = regular(path).stat().st_size
+    if size > largest:
+        raise ValueError(f"larger than {largest >> 20} MiB")
+    return path.read_text(encoding="utf-8", errors=errors)
+
+
+def log_text(path: Path) -> str:
+    """The text of a log; empty where there is no regular file that can be read whole."""
+    try:
+        return read_text(path, errors="replace") if path.is_file() else ""
+    except ValueError:
+        return ""
+
+
 def read_yaml(path: Path, *, aliases: bool = False) -> Any:
     """The content of a regular YAML file of anyone, by the rules of `parse_yaml`.
 
     Raises:
         OSError, ValueError, YAMLError: the file cannot be read.
     """
-    if regular(path).stat().st_size > LARGEST:
-        raise ValueError(f"larger than {LARGEST >> 20} MiB")
-    return parse_yaml(path.read_text(encoding="utf-8"), aliases=aliases)
+    return parse_yaml(read_text(path, largest=LARGEST), aliases=aliases)
 
 
 def parse_yaml(text: str, *, aliases: bool = False) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flagperf.contract.perflog import LATEST
+from flagperf.contract.regular import log_text
 
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 FILE = "sys_info.log"
@@ -13,7 +14,7 @@ FILE = "sys_info.log"
 def read_sys_info(node_folder: Path) -> dict[str, str]:
     """Name → text of the lines of a node's sys_info.log; empty where there is no log."""
     path = node_folder / FILE
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = log_text(path)
     lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
     return {name: value for name, _, value in lines}
 

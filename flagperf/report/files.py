@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import unquote
 import yaml
 
 from flagperf.config.schema.keys import KEYS, MOST_RANKS
+from flagperf.contract.build import build
 from flagperf.contract.fields import folder_name
 from flagperf.contract.records import Change, Result, Summary
 from flagperf.contract.regular import read_yaml
@@ -33,6 +35,13 @@ NEEDED = {  # keys of a configuration that a report needs; names are parts of pa
 }
 
 _ROUND = re.compile(r"round(\d+)")
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The content of a changes.yaml."""
+
+    changes: tuple[Change, ...]
 
 
 def read_run(run_dir: Path) -> tuple[Summary, ...]:
@@ -171,7 +180,7 @@ def _status(began: bool, goes_on: bool) -> str:
 def _read_changes(path: Path) -> tuple[Change, ...]:
     if not path.exists():
         return ()
-    return tuple(Change(**change) for change in read_yaml(path) or ())
+    return build(_Changes, {"changes": read_yaml(path) or ()}, "", lambda _: str(path)).changes
 
 
 def _swept(job: str) -> dict[str, str]:

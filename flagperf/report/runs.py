@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.records import Summary
-from flagperf.contract.regular import parse_json, regular, write_atomically
+from flagperf.contract.regular import parse_json, read_text, write_atomically
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.report import cells, remarks
@@ -119,7 +119,7 @@ def _began(run: Path) -> float:
 def _read_index(folder: Path) -> dict[str, Any]:
     """Run → its entry of the index; empty where the index is missing, damaged or of another version."""
     try:
-        index = parse_json(regular(folder / INDEX).read_text(encoding="utf-8"))
+        index = parse_json(read_text(folder / INDEX))
         if index["version"] == VERSION and all(_is_entry(entry) for entry in index["runs"].values()):
             return dict(index["runs"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.build import build
 from flagperf.contract.fabric import NODE, Curve
+from flagperf.contract.perflog import Event, fits
 from flagperf.contract.records import ProbedDevice
 from flagperf.contract.slow_links import BOTH, LATENCY, Suspect
 from flagperf.errors import ConfigError
@@ -26,6 +28,14 @@ class Searched:
     measured: int  # links, one for each direction
     links: Sequence[Mapping[str, float]]  # source and target rank, bandwidth, latency; empty where there are too many
     suspects: tuple[Suspect, ...]  # confirmed
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """What a prediction takes of a probe.json."""
+
+    devices: tuple[ProbedDevice, ...] = ()
+    curves: tuple[Mapping[str, Any], ...] = ()  # as FABRIC logs them
 
 
 def curves_of(logs: Iterable[RankLog]) -> tuple[Curve, ...]:
@@ -50,11 +60,13 @@ def read_probe(path: Path) -> tuple[tuple[ProbedDevice, ...], tuple[Curve, ...]]
         ConfigError: the file is no probe.json with figures.
     """
     record = read_json(path)
-    try:
-        devices = tuple(ProbedDevice(**device) for device in record.get("devices", ()))
-        curves = tuple(map(Curve.of, record.get("curves", ())))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ConfigError("not the file of a probe", where=str(path), given=str(error)) from None
+    found = build(_Probe, {key: record[key] for key in ("devices", "curves") if key in record}, "", lambda _: str(path))
+    devices = found.devices
+    logged = [{field.name: curve.get(field.name) for field in fields(Curve)} for curve in found.curves]
+    rates = [figure for device in devices for figure in device.figures.values()]
+    if not all(rate > 0 for rate in rates) or not all(fits(Event("FABRIC", curve)) for curve in logged):
+        raise ConfigError("not the file of a probe", where=str(path), allowed="rates, sizes and times above 0")
+    curves = tuple(map(Curve.of, logged))
     if not devices and not curves:
         allowed = "probe.json of flagperf run probe=alone or probe=fabric"
         raise ConfigError("the file has no figures of a probe", where=str(path), key="probe", allowed=allowed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.perflog import decode, encode
-from flagperf.contract.regular import regular, write_atomically
+from flagperf.contract.regular import read_text, write_atomically
 from flagperf.errors import ConfigError
 
 SCHEMA = 3  # it rises when a field changes its meaning, or is removed
@@ -24,7 +24,7 @@ def write_json(record: Mapping[str, Any], path: Path) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a record that `write_json` wrote. Raises ConfigError where the file is damaged or of another version."""
     try:
-        record = decode(json.loads(regular(path).read_text(encoding="utf-8")))
+        record = decode(json.loads(read_text(path)))
         schema = record.pop("schema")
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError, OSError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None

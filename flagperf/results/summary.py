@@ -97,23 +97,19 @@ def read(folder: Path) -> Summary:
     """
     path = folder / FILE
     record = read_json(path)
-
-    def where(_: str) -> str:
-        return str(path)
-
+    fields = {field.name: record[field.name] for field in dataclasses.fields(Summary) if field.name in record}
     try:
-        return Summary(
-            record["name"],
-            tuple(from_record(result, record["config"], path) for result in record["results"]),
-            {figure: Statistics(**values) for figure, values in record["statistics"].items()},
-            record["config"],
-            tuple(Change(**change) for change in record["changes"]),
-            tuple(record.get("reasons", ())),
-            build(BatchSearch, record["batch"], "batch", where) if record.get("batch") else None,
-            build(Convergence, record["convergence"], "convergence", where) if record.get("convergence") else None,
-        )
+        summary = build(Summary, {**fields, "results": ()}, "", lambda _: str(path))
+        return dataclasses.replace(summary, results=_rounds(record.get("results"), summary, path))
+    except ConfigError as error:
+        given = f"{error.key}: {error.problem}"
+        raise ConfigError("not a summary of flagperf", where=str(path), given=given) from None
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None
+
+
+def _rounds(records: Any, summary: Summary, path: Path) -> tuple[Result, ...]:
+    return tuple(from_record(record, summary.config, path) for record in records)
 
 
 def per_round(results: Sequence[Result]) -> dict[str, list[float]]:

@@ -15,7 +15,7 @@ from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.contract.build import build
 from flagperf.contract.command import Command
-from flagperf.contract.regular import parse_json, read_yaml, regular
+from flagperf.contract.regular import parse_json, read_text, read_yaml
 from flagperf.errors import ConfigError, FlagperfError, HostError
 from flagperf.hosts.connect import transports
 from flagperf.hosts.findings import Row, failed_row
@@ -75,7 +75,7 @@ def rounds(run_folder: Path) -> list[Round]:
 
 def _round(plan: Path) -> Round:
     try:
-        nodes: list[dict[str, Any]] = parse_json(regular(plan).read_text(encoding="utf-8"))["nodes"]
+        nodes: list[dict[str, Any]] = parse_json(read_text(plan))["nodes"]
         config = read_yaml(plan.with_name(CONFIG))
         config_file = str(plan.with_name(CONFIG))
         hosts = build(Cluster, config["cluster"], "cluster", lambda _: config_file)

@@ -12,7 +12,7 @@ from pathlib import Path
 from flagperf import __version__
 from flagperf.config.files.search_path import CONF
 from flagperf.contract import made_here
-from flagperf.contract.regular import parse_json, regular
+from flagperf.contract.regular import parse_json, read_text
 from flagperf.contract.sent_code import identities
 from flagperf.errors import ConfigError
 from flagperf.secret import Mask, quoted, without_values
@@ -89,7 +89,7 @@ def read(run: Path) -> Command:
     """
     path = run / FILE
     try:
-        record = parse_json(regular(path).read_text(encoding="utf-8"))
+        record = parse_json(read_text(path))
         lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
         return Command(**{**record, **lists, "began": float(record["began"])})
     except FileNotFoundError:

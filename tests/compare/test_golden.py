@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -93,6 +95,43 @@ def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match="this is no file of golden curves"):
         read(path)
+
+
+def a_file(**other: Any) -> dict[str, Any]:
+    """A file of one curve, with other values of the curve."""
+    numbers = {"loss": [2.0, 1.0], "grad_norm": [3.0, 2.0], "metrics": {"accuracy": 0.5}}
+    curve = {"overrides": ["lr=1"], "identity": "x", **numbers, "bands": {"fp32": numbers}, **other}
+    return {"case": "toy", "revision": 1, "curves": {"plain": curve}}
+
+
+TYPE, NO_CURVES = "wrong type of value", "this is no file of golden curves: ValueError: "
+OTHER_NUMBERS = f"{NO_CURVES}the curve plain has no loss, or a band of other numbers"
+VALUES = {
+    "the case is no text": ({**a_file(), "case": 3}, TYPE),
+    "the revision is text": ({**a_file(), "revision": "x"}, TYPE),
+    "no curves": ({**a_file(), "curves": {}}, f"{NO_CURVES}no curve"),
+    "overrides are text": (a_file(overrides="lr=1"), TYPE),
+    "the identity is a list": (a_file(identity=[]), TYPE),
+    "the loss is a number": (a_file(loss=3), TYPE),
+    "a loss is text": (a_file(loss=["x", 1.0]), TYPE),
+    "metrics are a list": (a_file(metrics=[]), TYPE),
+    "no loss": (a_file(loss=[]), OTHER_NUMBERS),
+    "a step more than the band": (a_file(loss=[3.0, 2.0, 1.0]), OTHER_NUMBERS),
+    "another metric than the band": (a_file(metrics={"loss": 1.0}), OTHER_NUMBERS),
+    "a band is text": (a_file(bands={"fp32": {**a_file()["curves"]["plain"], "loss": ["x"]}}), TYPE),
+}
+
+
+@pytest.mark.parametrize(("content", "problem"), VALUES.values(), ids=VALUES.keys())
+def test_other_values_are_refused_before_a_training(tmp_path: Path, content: dict[str, Any], problem: str) -> None:
+    """A file may come from anyone: `align golden=FILE`."""
+    path = tmp_path / "curves.yaml"
+    path.write_text(json.dumps(a_file()), encoding="utf-8")
+    assert [golden.name for golden in read(path)] == ["plain"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read(path)
+    assert (caught.value.problem, caught.value.where) == (problem, str(path))
 
 
 def test_each_vendor_has_a_page_with_the_command_that_checks_a_chip() -> None:

@@ -32,19 +32,33 @@ def test_smaller_sizes() -> None:
     assert (operator.within(40).shapes, operator.within(None)) == (((4, 8), (8, 4)), operator)
 
 
-REFUSED = [
-    pytest.param({**MM, "shape": 1}, "a row of operators is not complete, or has an unknown key", id="unknown key"),
-    pytest.param({"call": "mm"}, "a row of operators is not complete, or has an unknown key", id="incomplete"),
-    pytest.param({**MM, "operations": "2 m n x"}, "unknown word", id="unknown size"),
-    pytest.param({**MM, "values": "negative"}, "unknown word", id="unknown values"),
-]
+INCOMPLETE = "a row of operators is not complete, or has an unknown key"
+TYPE = "wrong type of value"
+REFUSED: dict[str, tuple[object, str, str]] = {
+    "no row": (3, INCOMPLETE, ""),
+    "unknown key": ({**MM, "shape": 1}, INCOMPLETE, ""),
+    "incomplete": ({"call": "mm"}, INCOMPLETE, ""),
+    "unknown size": ({**MM, "operations": "2 m n x"}, "unknown word", ""),
+    "unknown values": ({**MM, "values": "negative"}, "no such option", ".values"),
+    "no list of shapes": ({**MM, "inputs": 3}, TYPE, ".inputs"),
+    "text for shapes": ({**MM, "inputs": "mm"}, TYPE, ".inputs"),
+    "no shape": ({**MM, "inputs": ["m", 3]}, TYPE, ".inputs[0]"),
+    "a size that is a list": ({**MM, "inputs": [[["m"]]]}, TYPE, ".inputs[0][0]"),
+    "no tensor": ({**MM, "inputs": []}, "an operator without a tensor", ".inputs"),
+    "no sizes": ({**MM, "sizes": ["m"]}, TYPE, ".sizes"),
+    "a size of text": ({**MM, "sizes": {"m": "x"}}, TYPE, ".sizes.m"),
+    "a size of 0": ({**MM, "sizes": {"m": 0}}, "value out of range", ".sizes.m"),
+    "no list of arguments": ({**MM, "arguments": 3}, TYPE, ".arguments"),
+    "classes of no size": ({**MM, "classes": ["m"]}, TYPE, ".classes"),
+}
 
 
-@pytest.mark.parametrize(("row", "problem"), REFUSED)
-def test_refused(row: dict[str, object], problem: str) -> None:
+@pytest.mark.parametrize(("row", "problem", "key"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(row: object, problem: str, key: str) -> None:
+    """A table may come from anyone."""
     with pytest.raises(ConfigError) as caught:
         read_table({"operators": {"mm": row}}, "table.yaml")
-    assert (caught.value.problem, caught.value.where, caught.value.key) == (problem, "table.yaml", "operators.mm")
+    assert (caught.value.problem, caught.value.where, caught.value.key) == (problem, "table.yaml", f"operators.mm{key}")
 
 
 SHARES = [

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 import yaml
 from example_results import CONFIG, make_run
+from flagperf_command import flagperf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flagperf import report
 from flagperf.cli.main import run_command
+from flagperf.contract.monitor_log import monitor_log
 from flagperf.errors import ConfigError
 from flagperf.hosts.monitors.node import BusyFraction, largest_watts, used_fraction
 from flagperf.report.markdown import markdown
@@ -212,9 +214,22 @@ SPECIAL: dict[str, tuple[str, tuple[str, tuple[str, ...]] | str]] = {
 }
 
 
-@pytest.mark.parametrize("special", [pipe, endless], ids=["pipe", "endless"])
-@pytest.mark.parametrize(("file", "told"), SPECIAL.values(), ids=SPECIAL.keys())
-def test_only_regular_files_are_opened(
+def huge(path: Path) -> None:
+    """A file of 64 GiB that takes no room on its disk."""
+    path.touch()
+    os.truncate(path, 64 << 30)
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "special"),
+    [
+        pytest.param(file, told, special, id=f"{name}: {special.__name__}")
+        for name, (file, told) in SPECIAL.items()
+        for special in (pipe, endless, huge)
+        if special is not huge or name != "the log of a rank"  # which is read line by line, to its end
+    ],
+)
+def test_only_regular_files_of_a_size_that_flagperf_writes_are_read(
     file: str, told: tuple[str, tuple[str, ...]] | str, special: Callable[[Path], None], tmp_path: Path
 ) -> None:
     job, run = make_run(tmp_path), tmp_path
@@ -223,11 +238,38 @@ def test_only_regular_files_are_opened(
     if isinstance(told, str):
         with pytest.raises(ConfigError) as caught:
             report.read_run(run)
-        assert caught.value.given == told.format(**places)
+        assert caught.value.given == ("larger than 64 MiB" if special is huge else told.format(**places))
         return
     (summary,) = report.read_run(run)
     assert (summary.results[1].verdict, summary.results[1].reasons) == told
     assert [path.name for path in report.write(run, [summary])] == ["report.md", "report.html"]
+
+
+@pytest.mark.parametrize("special", [pipe, endless], ids=["pipe", "endless"])
+def test_the_zone_of_old_monitor_logs_comes_from_regular_files(special: Callable[[Path], None], tmp_path: Path) -> None:
+    node = make_run(tmp_path) / "round2" / "node0_noderank0"
+    (node / "cpu_monitor.log").write_text("2026-01-01-00:00:00\n0.5\n")
+    special(node / "rank0.out.log")
+    assert monitor_log(node, "cpu").startswith("2026-01-01-00:00:00")
+
+
+TREE = "\x1b]0;x\x07"
+VALUES: dict[str, tuple[str, object]] = {
+    "own": ("own", {TREE: {TREE: 1}}),
+    "data": ("data", {"extent": TREE}),
+    "reports": ("reports", [{"_target_": "flagperf.report.markdown.MarkdownReport", TREE: 1}]),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), VALUES.values(), ids=VALUES.keys())
+def test_values_of_anyone_give_neither_traceback_nor_escapes(key: str, value: object, tmp_path: Path) -> None:
+    job = make_run(tmp_path)
+    (job / "config.yaml").write_text(yaml.safe_dump({**CONFIG, "repeat": 2, key: value}))
+    done = flagperf("report", str(tmp_path))
+    assert ("Traceback" in done.stderr, "\x1b" in done.stderr + done.stdout, done.returncode in (0, 2)) == (
+        *(False, False),
+        True,
+    )
 
 
 def test_a_report_is_written_in_the_place_of_links(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from example_results import CONFIG, a_result
@@ -97,6 +98,25 @@ def test_summary_json_reads_back(tmp_path: Path) -> None:
     assert summary.read(tmp_path) == done
 
 
+ONE = {"n": 1, "mean": 1.0, "stdev": None, "min": 1.0, "max": 1.0, "cv": None}
+SUMMARY: dict[str, Any] = {
+    "schema": 3,
+    "name": "x",
+    "config": {},
+    "reasons": [],
+    "changes": [],
+    "results": [],
+    "statistics": {"p_core": ONE, "final_loss": {**ONE, "mean": "nan", "max": "inf", "cv": "nan"}},
+}
+
+
+def test_all_figures_are_read(tmp_path: Path) -> None:
+    """A loss may be infinite or no number."""
+    (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
+    loss = summary.read(tmp_path).statistics["final_loss"]
+    assert (math.isnan(loss.mean), loss.max) == (True, math.inf)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -105,6 +125,22 @@ def test_summary_json_reads_back(tmp_path: Path) -> None:
         pytest.param('{"name": "x"}', "not a result of flagperf", id="no schema"),
         pytest.param('{"schema": 99}', "written by another version", id="another schema"),
         pytest.param('{"schema": 1}', "not a summary of flagperf", id="no fields"),
+        *(
+            pytest.param(json.dumps({**SUMMARY, **other}), "not a summary of flagperf", id=f"{other}")
+            for other in (
+                {"name": 3},
+                {"config": []},
+                {"reasons": "x"},
+                {"statistics": {"p_core": {**ONE, "mean": "x"}}},
+                {"statistics": {"p_core": {**ONE, "cv": []}}},
+                {"statistics": {"p_core": [1]}},
+                {"changes": [{"key": 3, "before": 1, "after": 2, "source": "x"}]},
+                {"changes": [{"key": "lr"}]},
+                {"results": 3},
+                {"results": [3]},
+                {"results": None},
+            )
+        ),
     ],
 )
 def test_unreadable(tmp_path: Path, text: str, message: str) -> None:

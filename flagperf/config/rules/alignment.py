@@ -15,7 +15,7 @@ from flagperf.contract.alignment import RECORD, AlignmentRecord, command, files_
 from flagperf.contract.build import Where, build
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.identity import Identity
-from flagperf.contract.regular import parse_json, regular
+from flagperf.contract.regular import parse_json, read_text
 from flagperf.errors import ConfigError
 from flagperf.user import user_path
 
@@ -85,7 +85,7 @@ def _check_logs(path: Path, record: AlignmentRecord, where: Where, advice: str) 
 def read(path: Path, where: Where, advice: str) -> AlignmentRecord:
     """The record in a file. Raises ConfigError where the file holds none."""
     try:
-        content = parse_json(regular(path).read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
         return build(AlignmentRecord, content, "", lambda _: str(path))
     except (OSError, ValueError, ConfigError) as error:
         reason = error.problem if isinstance(error, ConfigError) else str(error)
