@@ -140,8 +140,8 @@ def serve(port: int, folder: Path, login: float) -> None:
                 argv = shlex.split(line)
             if argv[:1] == ["timeout"]:
                 argv = argv[4:]
-            if argv[:3] == ["sh", "-c", START]:
-                await here.start(channel, argv[7])
+            if START in argv:
+                await here.start(channel, argv[argv.index(START) + 5])
             elif argv:
                 channel.stdout.write(here.answer(argv))
             channel.exit(0)
