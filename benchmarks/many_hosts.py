@@ -214,6 +214,8 @@ def flagperf(folder: Path, *words: str) -> tuple[str, float, float]:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 5) or " failed " in text or "warning" in text:
+        for log in folder.glob("result/*/flagperf_run.log"):
+            print(log.read_text()[-5000:])
         raise SystemExit(f"exit code {process.returncode}: flagperf {shlex.join(words)}\n{text[-5000:]}")
     return text, time.perf_counter() - began, usage.ru_maxrss / 1024
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -241,3 +242,31 @@ def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tm
     pasted = host.run("sh", "-c", first)
     assert pasted.returncode == 0, host.output("cat", f"{log}/start_pytorch_task.log")
     assert '"FINISHED"' in host.output("cat", f"{log}/rank0.out.log")
+
+
+@pytest.fixture
+def only_ipv6(lab: TestCluster) -> Iterator[list[str]]:
+    """The addresses of the hosts, which have no others."""
+    addresses = {host: f"fd00:231::{number}" for number, host in enumerate(lab.hosts, 1)}
+    subprocess.run(["ip", "addr", "add", "fd00:231::f/64", "dev", lab.bridge, "nodad"], check=True)
+    for host, address in addresses.items():
+        host.output("ip", "addr", "flush", "dev", "eth0")
+        host.output("ip", "addr", "add", f"{address}/64", "dev", "eth0", "nodad")
+    known = "".join(f"{address} {host.host_key}\n" for host, address in addresses.items())
+    lab.known_hosts.write_text(known)
+    yield list(addresses.values())
+    subprocess.run(["ip", "addr", "del", "fd00:231::f/64", "dev", lab.bridge], check=True)
+    for host in lab.hosts:
+        host.output("ip", "addr", "flush", "dev", "eth0")
+        host.output("ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
+    lab.write_known_hosts()
+
+
+@pytest.mark.slow
+def test_hosts_that_have_only_ipv6(lab: TestCluster, tmp_path: Path, only_ipv6: list[str]) -> None:
+    pairs = zip(lab.hosts, only_ipv6, strict=True)
+    nodes = [{"name": host.name, "address": address, "user": "root"} for host, address in pairs]
+    words = ("model=resnet50", "size=tiny", "nnodes=2", "num_workers=0", "log_freq=1", "max_steps=4")
+    done = User(lab, tmp_path, nodes=nodes).run(*DOCKER, *words)
+    assert done.exit_code == 0, done.output
+    assert done.result(NAME)["values"]["global_steps"] == 4

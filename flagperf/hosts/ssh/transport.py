@@ -107,6 +107,8 @@ class SshTransport(Transport):
             output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
             raise no_answer(self.host, command, timeout) from None
+        except ConnectionError:  # the connection dropped before the input was sent
+            return Completed(command, None, "", "")
         finally:
             channel.close()
         if channel.returncode == TIMED_OUT:
@@ -117,8 +119,9 @@ class SshTransport(Transport):
         """Start a command on a channel. The first command uses the shell that printed the clock, if it still runs."""
         line, shell, self._shell = shlex.join(argv), self._shell, None
         if shell is not None and not shell.is_closing() and "\n" not in line:
-            shell.stdin.write(f"{line}\n")
-            return shell
+            with contextlib.suppress(OSError):  # the connection dropped meanwhile
+                shell.stdin.write(f"{line}\n")
+                return shell
         if shell is not None:
             shell.close()
         return await self.connection.channel(argv)
