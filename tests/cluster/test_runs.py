@@ -73,7 +73,6 @@ MORE = {"cap_add": ["SYS_PTRACE"], "security_opt": ["no-new-privileges=false", "
     [
         pytest.param({}, "CapEff=b NoNewPrivs=1 Seccomp=2", id="by default"),
         pytest.param(MORE, "CapEff=8000b NoNewPrivs=0 Seccomp=0", id="what a vendor or cluster adds"),
-        pytest.param({"privileged": True}, "NoNewPrivs=1 Seccomp=0", id="privileged"),
     ],
 )
 def test_the_rights_of_a_container(lab: TestCluster, tmp_path: Path, options: dict[str, object], rights: str) -> None:
