@@ -104,11 +104,9 @@ class SshTransport(Transport):
         words = command.argv if bare else ("sh", "-c", command.line())
         channel = await self._channel((*limit, *words))
         try:
-            output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
+            output = await asyncio.wait_for(_output(channel, stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
             raise no_answer(self.host, command, timeout) from None
-        except ConnectionError:  # the connection dropped before the input was sent
-            return Completed(command, None, "", "")
         finally:
             channel.close()
         if channel.returncode == TIMED_OUT:
@@ -253,6 +251,15 @@ class SshTransport(Transport):
         if all(connection is used[0] for connection in used):
             raise HostError(self.host, "the sftp server of sshd ends at once", advice=NO_SFTP)
         raise self.connection.drop_error()
+
+
+async def _output(channel: asyncssh.SSHClientProcess[str], stdin: str) -> tuple[str, str]:
+    """Give a command its input, and wait for its end: stdout and stderr."""
+    try:
+        return await channel.communicate(stdin)
+    except ConnectionError:  # the command, or the connection, ended before the input was sent
+        done = await channel.wait()
+        return str(done.stdout), str(done.stderr)
 
 
 def over_ssh(nodes: Sequence[Node], ssh: Ssh, timeout: float) -> list[SshTransport]:
