@@ -38,7 +38,8 @@ def values_of_fields(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
 def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[str, Any], list[ConfigError]]:
     """The fields of a `cls` that a mapping sets, and an error for each key that is unknown, missing or wrong."""
     if not isinstance(values, Mapping):
-        return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
+        problem = "wrong type of value"
+        return {}, [ConfigError(problem, where=where(key), key=key or None, given=values, allowed="a mapping")]
     hints = hints_of(cls)
     known = {field.name: field for field in dataclasses.fields(cls)}
     above = f"{key}." if key else ""

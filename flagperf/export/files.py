@@ -48,7 +48,9 @@ def _csv(record: Mapping[str, Any]) -> bytes:
 
 def _cell(value: Any) -> Any:
     """A value of a csv file. A spreadsheet would take text that begins as a formula for one."""
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+    if not isinstance(value, str):
+        return value
+    return f"'{plain(value)}" if FORMULA.match(value) else plain(value)
 
 
 def _xlsx(record: Mapping[str, Any]) -> bytes:

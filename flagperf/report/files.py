@@ -34,6 +34,8 @@ NEEDED = {  # keys of a configuration that a report needs; names are parts of pa
     **dict.fromkeys(("size", "framework.name", "hardware.name", "vendor.name"), folder_name()),
 }
 
+NEWER = ("max_cv",)  # keys that a report needs, too, and that runs of older versions lack
+
 _ROUND = re.compile(r"round(\d+)")
 
 
@@ -126,7 +128,7 @@ def _read_job(folder: Path, goes_on: bool, ordered_rounds: int | None) -> Summar
 
 
 def _check_config(config: Any, file: str) -> None:
-    """Raise an error where a key of `NEEDED` is missing or wrong."""
+    """Raise an error where a key of `NEEDED` is missing or wrong, or a key of `NEWER` is wrong."""
     if not isinstance(config, dict):
         raise TypeError("not a mapping of keys to values")
     for key, field in NEEDED.items():
@@ -134,6 +136,8 @@ def _check_config(config: Any, file: str) -> None:
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         field.check(key, value, lambda _: file)
+    for key in (key for key in NEWER if key in config):
+        KEYS[key].check(key, config[key], lambda _: file)
     if (ranks := config["nnodes"] * config["nproc"]) > MOST_RANKS:
         given = f"{ranks} ranks"
         raise ConfigError("value out of range", where=file, key="nnodes", given=given, allowed=f"at most {MOST_RANKS}")

@@ -246,8 +246,9 @@ def _target(config: Mapping[str, Any]) -> Target | None:
     target = config.get("target")
     if not target:
         return None
-    unit, also = target.get("unit") or "", target.get("also") or {}
-    return Target(target["metric"], target["value"], target["direction"], unit, also)
+    stated = {name: target[name] for name in ("metric", "value", "direction")}
+    optional = {name: target[name] for name in ("unit", "also") if target.get(name)}
+    return build(Target, {**stated, **optional}, "target", lambda _: "config.yaml")
 
 
 def _reached(target: Target | None, values: Mapping[str, Any], user_limits: Sequence[str]) -> bool | None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from flagperf import __version__
 from flagperf.config.files.search_path import CONF
 from flagperf.contract import made_here
+from flagperf.contract.build import build
+from flagperf.contract.outcome import Moment
 from flagperf.contract.regular import parse_json, read_text
 from flagperf.contract.sent_code import identities
 from flagperf.errors import ConfigError
@@ -30,7 +32,7 @@ class Command:
     multirun: bool
     config_dirs: tuple[str, ...]  # as typed; CONFIG_DIRS has copies of their files
     folder: str  # current folder of the command
-    began: float  # seconds since the epoch
+    began: Moment
     version: str = __version__
     code: Mapping[str, str] = dataclasses.field(default_factory=identities)
 
@@ -90,19 +92,12 @@ def read(run: Path) -> Command:
     path = run / FILE
     try:
         record = parse_json(read_text(path))
-        lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
-        return Command(**{**record, **lists, "began": float(record["began"])})
+        return build(Command, record, "", lambda _: str(path))
     except FileNotFoundError:
         advice = "give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
         raise ConfigError("no command is kept there", given=run, advice=advice) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError("the command of this run cannot be read", where=str(path), given=str(error)) from None
-
-
-def _texts(value: Sequence[str]) -> tuple[str, ...]:
-    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-        raise TypeError("not a list of texts")
-    return tuple(value)
 
 
 def merged_overrides(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:

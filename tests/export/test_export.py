@@ -107,11 +107,12 @@ NO_FORMULAS = {
     "\t=1": "'\t=1",
     " =1": "' =1",
     "a=1": "a=1",
+    "\x1b]0;x\x07": "\\x1b]0;x\\x07",
 }
 
 
 @pytest.mark.parametrize(("text", "cell"), NO_FORMULAS.items())
-def test_a_text_of_a_csv_file_is_never_a_formula(run: Path, text: str, cell: str) -> None:
+def test_a_text_of_a_csv_file_is_never_a_formula_or_an_escape(run: Path, text: str, cell: str) -> None:
     record = benchmark(run, report.read_run(run))
     record["jobs"][0] |= {"case": text, "rounds_that_count": -1}
     record["jobs"][0]["figures"][text] = record["jobs"][0]["figures"]["p_whole"]

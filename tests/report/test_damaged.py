@@ -108,6 +108,27 @@ def test_a_folder_in_the_place_of_a_report(name: str, tmp_path: Path, capsys: py
     assert {path.name for path in tmp_path.glob(".*")} == set()
 
 
+TARGET = CONFIG["target"]
+WRONG: dict[str, tuple[dict[str, object], str | None]] = {
+    "max_cv is text": ({"max_cv": "x"}, "max_cv"),
+    "max_cv is below 0": ({"max_cv": -1}, "max_cv"),
+    "the target is text": ({"target": "x"}, None),
+    "the target has no metric": ({"target": {"value": 1}}, None),
+    "the target's value is a list": ({"target": {**TARGET, "value": [1]}}, "target.value"),
+    "the target's direction is no direction": ({"target": {**TARGET, "direction": "up"}}, "target.direction"),
+    "a further target is text": ({"target": {**TARGET, "also": {"x": "y"}}}, "target.also.x"),
+}
+
+
+@pytest.mark.parametrize(("values", "key"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_value_of_a_configuration(values: dict[str, object], key: str | None, tmp_path: Path) -> None:
+    job = make_run(tmp_path)
+    (job / "config.yaml").write_text(yaml.safe_dump({**CONFIG, "repeat": 2, **values}))
+    with pytest.raises(ConfigError) as caught:
+        report.read_run(tmp_path)
+    assert caught.value.key == key
+
+
 def test_a_damaged_job_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_run(tmp_path)
     other = make_run(tmp_path, name="resnet50-pytorch-A100x2x8,lr=0.2")

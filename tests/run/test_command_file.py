@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from user_folder import write
@@ -83,21 +85,40 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
     assert (run / "config_dirs/0/vendor/acme.yaml").read_text() == KEPT
 
 
-@pytest.mark.parametrize(
-    ("text", "given"),
-    [
-        pytest.param("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)", id="no JSON"),
-        pytest.param('{"overrides": "a"}', "not a list of texts", id="overrides"),
-        pytest.param('{"overrides": [], "config_dirs": []}', "'began'", id="a field is missing"),
-        pytest.param("[]", "list indices must be integers or slices, not str", id="no mapping"),
-    ],
-)
-def test_a_damaged_file(tmp_path: Path, text: str, given: str) -> None:
-    (tmp_path / "command.json").write_text(text)
+WHOLE: dict[str, Any] = {"overrides": ["lr=1"], "multirun": False, "config_dirs": [], "folder": "/x", "began": 1.0}
+TYPE, RANGE = "wrong type of value", "value out of range"
+DAMAGED: dict[str, tuple[Any, str, str | None]] = {
+    "no mapping": ([], TYPE, None),
+    "a field is missing": ({"overrides": [], "config_dirs": []}, "a required key is missing", "multirun"),
+    "overrides are text": ({**WHOLE, "overrides": "a"}, TYPE, "overrides"),
+    "an override is a number": ({**WHOLE, "overrides": [1]}, TYPE, "overrides[0]"),
+    "multirun is text": ({**WHOLE, "multirun": "x"}, TYPE, "multirun"),
+    "a folder is a list": ({**WHOLE, "folder": []}, TYPE, "folder"),
+    "the code is a number": ({**WHOLE, "code": 3}, TYPE, "code"),
+    "an identity is a number": ({**WHOLE, "code": {"flagperf": 3}}, TYPE, "code.flagperf"),
+    "the time is text": ({**WHOLE, "began": "nan"}, TYPE, "began"),
+    "the time is none of a calendar": ({**WHOLE, "began": 1e300}, RANGE, "began"),
+    "an unknown field": ({**WHOLE, "more": 1}, "unknown key", "more"),
+}
+
+
+@pytest.mark.parametrize(("content", "problem", "key"), DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_file(tmp_path: Path, content: Any, problem: str, key: str | None) -> None:
+    (tmp_path / "command.json").write_text(json.dumps(WHOLE))
+    assert read(tmp_path).overrides == ("lr=1",)
+    (tmp_path / "command.json").write_text(json.dumps(content))
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path)
+    assert (caught.value.problem, caught.value.where, caught.value.key) == (problem, f"{tmp_path}/command.json", key)
+
+
+def test_no_json(tmp_path: Path) -> None:
+    (tmp_path / "command.json").write_text("{")
     with pytest.raises(ConfigError) as caught:
         read(tmp_path)
     assert str(caught.value) == (
-        f"the command of this run cannot be read\n  where:   {tmp_path}/command.json\n  given:   {given}"
+        f"the command of this run cannot be read\n  where:   {tmp_path}/command.json\n"
+        "  given:   Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
     )
 
 
