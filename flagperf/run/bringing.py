@@ -74,29 +74,42 @@ class _Bringing:
         except FileNotFoundError:
             log.warning("%s: %s does not exist any more; flagperf collects nothing from it", self._host, log_dir)
             return True
-        judged = [name for name in logs.files if JUDGED.fullmatch(name)]
-        for name in judged:
-            await self._log(f"{log_dir}/{name}", folder / name, logs.files[name])
-        with suppress(FileNotFoundError):
-            saved = await self._transport.listing(str(checkpoints))
-            for name in saved.files:
-                await self._transport.get(f"{checkpoints}/{name}", checkpoints_here / name)
-            self._warn(saved)
-        return await self._others(log_dir, folder, logs, judged)
+        for name, size in logs.files.items():
+            if JUDGED.fullmatch(name):
+                await self._log(f"{log_dir}/{name}", folder / name, size)
+        await self._checkpoints(checkpoints, checkpoints_here)
+        return await self._others(log_dir, folder, logs)
 
     @property
     def _host(self) -> str:
         return self._transport.host
 
+    async def _checkpoints(self, folder: Path, here: Path) -> None:
+        """Bring the checkpoints, if there are any."""
+        try:
+            saved = await self._transport.listing(str(folder))
+        except FileNotFoundError:
+            return
+        for name in saved.files:
+            await self._needed(f"{folder}/{name}", here / name)
+        self._warn(saved)
+
+    async def _needed(self, source: str, target: Path) -> None:
+        """Bring a file that the run needs."""
+        try:
+            await self._transport.get(source, target)
+        except FileNotFoundError as error:
+            raise FileRefused(self._host, f"{source} does not exist any more") from error
+
     async def _log(self, source: str, target: Path, size: int) -> None:
         """Bring a log. Of a log that is too large the middle is left out."""
         if size <= LARGEST:
-            await self._transport.get(source, target)
+            await self._needed(source, target)
             return
         left = size - LARGEST
         log.warning(
-            "%s: %s has %.1f GiB: all but the first and the last half of %s was left out",
-            *(self._host, target.name, size / 2**30, _gib(LARGEST)),
+            "%s: %s has %.1f GiB: only its first and its last %s are kept",
+            *(self._host, target.name, size / 2**30, _gib(LARGEST // 2)),
         )
         with target.open("wb") as file:
             await self._piece(source, 0, LARGEST // 2, file)
@@ -108,19 +121,19 @@ class _Bringing:
             file.write(data[: end - offset])
             offset += len(data)
 
-    async def _others(self, log_dir: str, folder: Path, logs: Listing, judged: Sequence[str]) -> bool:
+    async def _others(self, log_dir: str, folder: Path, logs: Listing) -> bool:
         """Bring the other files, several at the same time."""
         for name in logs.folders:
             with suppress(OSError):
                 (folder / name).mkdir(parents=True, exist_ok=True)
-        others = [name for name in logs.files if name not in set(judged)]
-        large = [name for name in others if self._limited and logs.files[name] > LARGEST]
-        names = [name for name in others if name not in set(large)]
-        brought = unread = 0
+        others = {name: size for name, size in logs.files.items() if not JUDGED.fullmatch(name)}
+        large = {name: size for name, size in others.items() if self._limited and size > LARGEST}
+        names = [name for name in others if name not in large]
+        brought = 0
         queue = iter(names)
 
         async def work() -> None:
-            nonlocal brought, unread
+            nonlocal brought
             for name in queue:
                 try:
                     await self._transport.get(f"{log_dir}/{name}", folder / name)
@@ -150,11 +163,11 @@ class _Bringing:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._warn(logs)
         if large:
-            shown = [f"{_shown(name)} ({logs.files[name] / 2**30:.1f} GiB)" for name in large]
+            shown = [f"{_shown(name)} ({size / 2**30:.1f} GiB)" for name, size in large.items()]
             log.warning("%s: files of more than %s were left out: %s", self._host, _gib(LARGEST), _list(shown))
         if unread := len(names) - brought:
             log.warning(
-                "%s: %d of %d other files were left out: the %g s for them were over",
+                "%s: %d of %d other files were left out after %g s",
                 *(self._host, unread, len(names), LONGEST),
             )
         return not large and not unread

@@ -10,6 +10,9 @@ import asyncssh
 from flagperf.hosts.awake import Pulse
 from flagperf.hosts.transport import DEEP, DEEPEST, LINKS, UNREADABLE, Listing
 
+# Answers of sftp about a folder without rights, or one that was removed meanwhile.
+UNLISTED = (asyncssh.SFTPPermissionDenied, asyncssh.SFTPFailure, asyncssh.SFTPNoSuchFile)
+
 
 def is_regular(about: asyncssh.SFTPAttrs) -> bool:
     """Whether a path is a regular file. The attributes must be those of the path itself, not of a link's target."""
@@ -27,14 +30,14 @@ async def fetch(files: asyncssh.SFTPClient, source: str, target: Path, pulse: Pu
 
 async def list_below(files: asyncssh.SFTPClient, top: str, pulse: Pulse) -> Listing:
     """What lies below a folder. `pulse` beats after each folder."""
-    await files.lstat(top)  # a missing folder is told at once
+    await files.lstat(top)  # raises where there is no such folder
     found: dict[str, int] = {}
     folders, left, waiting = list[str](), dict[str, list[str]](), [""]
     while waiting:
         folder = waiting.pop()
         try:
             entries = [entry async for entry in files.scandir(f"{top}/{folder}" if folder else top)]
-        except (asyncssh.SFTPPermissionDenied, asyncssh.SFTPFailure):
+        except UNLISTED:
             left.setdefault(UNREADABLE, []).append(folder or top)
             continue
         pulse.beat()

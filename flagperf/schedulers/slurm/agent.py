@@ -137,12 +137,17 @@ class Agent:
             folder = waiting.pop()
             try:
                 with os.scandir(Path(path, folder)) as entries:
-                    found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+                    found = list(entries)
             except OSError:
                 lists["unreadable"].append(folder)
                 continue
-            for name, about in found:
-                below = f"{folder}/{name}".lstrip("/")
+            for entry in found:
+                below = f"{folder}/{entry.name}".lstrip("/")
+                try:
+                    about = entry.stat(follow_symlinks=False)
+                except OSError:  # removed meanwhile, or in a folder without the right to enter it
+                    lists["unreadable"].append(below)
+                    continue
                 if stat.S_ISREG(about.st_mode):
                     files[below] = about.st_size
                 elif not stat.S_ISDIR(about.st_mode):
