@@ -688,6 +688,7 @@ class OwnFiles:
         pytest.param(OwnFiles("PubkeyAuthentication unbound\nIdentityAgent SSH_AUTH_SOCK"), id="values"),
         pytest.param(OwnFiles("ControlMaster auto\nRequestTTY no\nForwardAgent no\nLogLevel quiet"), id="others"),
         pytest.param(OwnFiles("# \xfc\nHostKeyAlias ADDRESS\nCompression yes"), id="Latin-1 in a comment"),
+        pytest.param(OwnFiles("Include $ $/more*", {"more": "User root"}), id="Include of a folder"),
         pytest.param(OwnFiles("Include $/more*\nHost other\n  Port 1", {"more": "User root"}), id="Include"),
         pytest.param(OwnFiles("Include $/more\nHost x\nInclude $/more\nPort 1", {"more": "User root"}), id="a block"),
         pytest.param(OwnFiles("User root", known_hosts=b"=======\nADDRESS KEY\n"), id="no entry in known_hosts"),

@@ -94,7 +94,7 @@ def login_files(host: Node, ssh: Ssh) -> LoginFiles:
     else:
         named = [value("UserKnownHostsFile", USUAL_KNOWN_HOSTS), value("GlobalKnownHostsFile", GLOBAL_KNOWN_HOSTS)]
         paths = (local_path(_expanded(path, said)) for names in named for path in names)
-        files = tuple(path for path in paths if Path(path).is_file() and os.access(path, os.R_OK))
+        files = tuple(filter(_is_readable, paths))
         options["known_hosts"] = _known_keys(files)
     _checked(ssh, host, {**options, "config": []})  # the configuration itself is checked already
     return LoginFiles(host, options, files, value("ProxyJump"))
@@ -133,6 +133,11 @@ def _checked(ssh: Ssh, host: Node, options: dict[str, Any]) -> asyncssh.SSHClien
 
 def _refused(key: str, given: str | None, problem: str, advice: str) -> ConfigError:
     return ConfigError(problem, where=THIS_MACHINE, key=f"cluster.ssh.{key}", given=given, advice=advice)
+
+
+def _is_readable(path: str) -> bool:
+    """Whether this user can read a file. A folder is none: OpenSSH reads nothing from it."""
+    return Path(path).is_file() and os.access(path, os.R_OK)
 
 
 def _readable(key: str, given: str) -> str:
@@ -229,7 +234,7 @@ def _configuration(ssh: Ssh) -> list[str]:
         path = _readable("config", ssh.config)
     else:
         path = local_path(USUAL_CONFIG)
-        if not os.access(path, os.R_OK):
+        if not _is_readable(path):
             return []
     try:
         return [_copy(path, _version(path), 1)]
@@ -288,7 +293,7 @@ def _named(patterns: Sequence[str]) -> Iterator[str]:
     folder = user_path(USUAL_CONFIG).parent
     for pattern in patterns:
         files = sorted(glob.glob(str(folder / user_path(pattern))))  # noqa: PTH207
-        yield from (file for file in files if os.access(file, os.R_OK))
+        yield from filter(_is_readable, files)
 
 
 def _included(path: str, depth: int, place: str) -> str:
