@@ -26,7 +26,7 @@ from flagperf.errors import ConfigError, FlagperfError
 
 T = TypeVar("T")
 
-MEMORY = 8 << 30  # bytes that the examination of a bundle may need, at most half of the machine's
+MEMORY = 8 << 30  # bytes that the examination of a bundle may need; all together at most half of the machine's
 SECONDS, SECONDS_PER_MIB = 120, 10  # of a processor; a MiB of a bundle holds some 15 MiB of logs
 LONGEST = 300  # characters of an unexpected exception
 FORK: Any = multiprocessing.get_context("fork")  # the work and its values need not be pickled
@@ -56,7 +56,7 @@ def examine(work: Callable[[Path, Path], T], bundles: Sequence[Path], workers: i
 
 
 class _Examiner(Generic[T]):
-    """A process that examines bundles one after the other. Another takes its place after one that it did not bear."""
+    """A process that examines bundles one after the other. After a bundle that ends it, a new process goes on."""
 
     def __init__(self, work: Callable[[Path, Path], T], bundles: Sequence[Path], workers: int) -> None:
         self._work, self._workers = work, workers
@@ -144,7 +144,7 @@ def _limit_memory(workers: int) -> None:
     page = resource.getpagesize()
     physical = os.sysconf("SC_PHYS_PAGES") * page
     used = int(Path("/proc/self/statm").read_text().split()[0]) * page
-    _limit(resource.RLIMIT_AS, used + min(MEMORY, physical // 2) // workers)
+    _limit(resource.RLIMIT_AS, used + min(MEMORY, physical // 2 // workers))
     _limit(resource.RLIMIT_CORE, 0)
 
 
