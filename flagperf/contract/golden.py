@@ -162,7 +162,7 @@ def read(path: Path) -> list[Golden]:
 
 
 def _golden(content: Mapping[str, Any], name: str, curve: Mapping[str, Any], where: str) -> Golden:
-    """A curve of a file, of which each band has the same numbers as the curve."""
+    """A curve of a file. Each band has numbers for the same steps as the curve."""
     values = {
         **{key: content[key] for key in ("case", "revision")},
         **{key: curve[key] for key in ("overrides", "identity")},

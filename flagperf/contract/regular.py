@@ -50,7 +50,7 @@ def read_text(path: Path, *, errors: str = "strict", largest: int = LARGEST_TEXT
 
 
 def log_text(path: Path) -> str:
-    """The text of a log; empty where there is no regular file that can be read whole."""
+    """The text of a log; empty where there is no regular file, or a larger one than LARGEST_TEXT."""
     try:
         return read_text(path, errors="replace") if path.is_file() else ""
     except ValueError:

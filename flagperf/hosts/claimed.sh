@@ -5,7 +5,8 @@
 #   $2  make: make it where it is not there
 [ -e "$1" ] || [ -L "$1" ] || [ "$2" = make ] || exit 0
 own_folder "$1"
-sample=$1/sample  # ranks make it, also root's of a container. Others may have put one there before the folder was closed
+# Ranks make it; the ranks of a container are often root. Other users may have made one while the folder was open to them.
+sample=$1/sample
 if [ -e "$sample" ] || [ -L "$sample" ]; then
     # shellcheck disable=SC2154  # own_folder.sh sets it
     case $(stat -c %u "$sample") in 0 | "$me") ;; *) refuse "$sample belongs to another user" ;; esac

@@ -22,13 +22,7 @@ from flagperf.plain import plain
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes a chosen port
-PASSING = (
-    "listening",
-    "oom_kills",
-    "inodes_free",
-    "folder",
-    "system",
-)  # sys_info.log omits what is temporary or an identity
+PASSING = ("listening", "oom_kills", "inodes_free", "folder", "system")  # temporary or an identity: not in sys_info.log
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as a script
 ABSENT = {"devices": "none"}  # texts of sys_info.log for missing facts; the others are "unknown"

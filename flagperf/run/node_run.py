@@ -34,7 +34,7 @@ from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
 VMSTAT = "/proc/vmstat"  # has the kernel's count of processes that it killed for lack of memory
-LOOKS = 10  # times that a host is asked for a file of this machine, once a second
+LOOKS = 10  # attempts to see a file of this machine on a host, one a second
 SHORT = 10.0  # seconds for a command that makes or removes a folder
 
 log = logging.getLogger(__name__)

@@ -21,9 +21,7 @@ from flagperf.run.times import MILESTONES, PhaseTimes
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node counts as slow
-PATIENCE = (
-    10.0  # seconds without a line before the first step, after which a line tells the progress; without a terminal
-)
+PATIENCE = 10.0  # seconds without a line before the first step; then a line shows the progress, without a terminal
 FEW = 8  # most nodes that are all named; …
 SLOWEST = 3  # … of more nodes, only this many
 BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, without the first step

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     _Point = tuple[tuple[Override, ...], dict[str, str], str]
 
 
-# A value that needs quotes in Hydra's grammar, such as /data/图片, but has only one meaning.
 SHOWN = 60  # characters of an override that is too long
+# A value that needs quotes in Hydra's grammar, such as /data/图片, but has only one meaning.
 PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
 OWN = "your own is a file of that name in {0}/ of a folder, given by --config-dir DIR"

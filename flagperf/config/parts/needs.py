@@ -17,10 +17,7 @@ from flagperf.contract.components import targets
 from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.sent_code import package_folder
 
-DISTRIBUTIONS = {
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-}  # name in an import → name of the package
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}  # name in an import → name of the package
 
 
 @dataclass(frozen=True)

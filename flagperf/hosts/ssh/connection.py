@@ -73,9 +73,7 @@ class SshConnection:
         self._hops = AsyncExitStack()  # the jump host's connection and the host's own
         self._connection: asyncssh.SSHClientConnection | None = None
         self._lost: HostError | None = None
-        self._waits_for: Node | None = (
-            None  # the jump host that the last attempt wanted to log in to, if it got no further
-        )
+        self._waits_for: Node | None = None  # the jump host at which the last attempt ended
 
     async def open(self) -> None:
         """Connect. Raises HostError or ConfigError where that fails."""
