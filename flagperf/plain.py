@@ -19,6 +19,11 @@ def plain(text: str) -> str:
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], without_logins(text))
 
 
+def comment(text: str) -> str:
+    """A text as comment lines of a shell, of YAML or of Python. A name with line breaks stays inside the comment."""
+    return "\n".join(f"# {line}".rstrip() for line in plain(text).split("\n"))
+
+
 def is_text(text: str) -> bool:
     """Whether a text can be written as UTF-8. A word or path of bytes that are not UTF-8 cannot."""
     try:

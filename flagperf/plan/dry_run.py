@@ -10,6 +10,7 @@ from flagperf.contract.command import Command
 from flagperf.contract.mesh import SIDES
 from flagperf.contract.regular import yaml_text
 from flagperf.contract.settings import round_seed
+from flagperf.plain import comment
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
@@ -90,7 +91,7 @@ def _plan_notes(job: JobConfig, plan: Plan) -> list[str]:
 def _config_document(plan: Plan) -> str:
     files = " and ".join(sorted({node.config_file for node in plan.nodes}))
     text = yaml_text(dict(plan.config))
-    return f"# Effective configuration, which every node gets as {files}:\n{text.rstrip()}"
+    return f"{comment(f'Effective configuration, which every node gets as {files}:')}\n{text.rstrip()}"
 
 
 def _node_commands(node: NodePlan) -> str:
@@ -105,5 +106,5 @@ def start_line(node: NodePlan) -> str:
 
 
 def comments(title: str, lines: list[str] | None = None) -> str:
-    """A title and lines as comments. A name with line breaks stays inside the comment."""
-    return "\n".join(line.replace("\n", "\n# ") for line in [f"# {title}", *(f"#   {line}" for line in lines or ())])
+    """A title and lines as comments."""
+    return "\n".join(map(comment, [title, *(f"  {line}" for line in lines or ())]))

@@ -13,6 +13,7 @@ import yaml
 from flagperf.contract.operators import COUNTED
 from flagperf.contract.trace import Trace
 from flagperf.errors import ConfigError
+from flagperf.plain import comment
 
 POSITIVE = ("sqrt", "rsqrt", "log", "div", "reciprocal", "pow")
 LEAST = 16  # a smaller number in arguments is no size of a tensor
@@ -38,7 +39,7 @@ def operator_table(trace: Trace, command: str) -> str:
             work[call] += count.operations or count.read / 1e3
     if not calls:
         raise ConfigError("the step has no operator that can be measured alone", given=trace.case.case)
-    lines = [f"# {command}", "#", f"# The operators of a step of {trace.case.case}, batch {trace.case.batch_size}."]
+    lines = [comment(command), "#", f"# The operators of a step of {trace.case.case}, batch {trace.case.batch_size}."]
     return (
         "\n".join(
             [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import yaml
 
 from flagperf.config.schema.keys import KEYS, MOST_RANKS
 from flagperf.contract.build import build
-from flagperf.contract.fields import folder_name
+from flagperf.contract.fields import Positive, folder_name
 from flagperf.contract.records import Change, Result, Summary
 from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
@@ -34,9 +35,15 @@ NEEDED = {  # keys of a configuration that a report needs; names are parts of pa
     **dict.fromkeys(("size", "framework.name", "hardware.name", "vendor.name"), folder_name()),
 }
 
-NEWER = ("max_cv",)  # keys that a report needs, too, and that runs of older versions lack
-
 _ROUND = re.compile(r"round(\d+)")
+
+
+@dataclass(frozen=True)
+class _Newer:
+    """Keys of a configuration that a report needs, too, and that runs of older versions lack."""
+
+    max_cv: Positive | None = None
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,16 +135,16 @@ def _read_job(folder: Path, goes_on: bool, ordered_rounds: int | None) -> Summar
 
 
 def _check_config(config: Any, file: str) -> None:
-    """Raise an error where a key of `NEEDED` is missing or wrong, or a key of `NEWER` is wrong."""
+    """Raise an error where a key of `NEEDED` is missing or wrong, or one of `_Newer` is wrong."""
     if not isinstance(config, dict):
         raise TypeError("not a mapping of keys to values")
-    for key, field in NEEDED.items():
+    for key, needed in NEEDED.items():
         value: Any = config
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        field.check(key, value, lambda _: file)
-    for key in (key for key in NEWER if key in config):
-        KEYS[key].check(key, config[key], lambda _: file)
+        needed.check(key, value, lambda _: file)
+    newer = {entry.name for entry in dataclasses.fields(_Newer)} & config.keys()
+    build(_Newer, {key: config[key] for key in newer}, "", lambda _: file)
     if (ranks := config["nnodes"] * config["nproc"]) > MOST_RANKS:
         given = f"{ranks} ranks"
         raise ConfigError("value out of range", where=file, key="nnodes", given=given, allowed=f"at most {MOST_RANKS}")

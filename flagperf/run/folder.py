@@ -19,7 +19,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract import alignment, made_here
 from flagperf.contract.regular import parse_json, regular, write_atomically, yaml_text
 from flagperf.errors import ConfigError, ResultsError
-from flagperf.plain import is_text
+from flagperf.plain import comment, is_text
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.user import user_path
@@ -172,7 +172,7 @@ def write_case(job: JobConfig, plan: Plan, folder: Path) -> None:
     write_configuration(job, case)
     round_config = case / f"round{plan.round}" / CONFIG
     round_config.parent.mkdir(exist_ok=True)
-    made_here.write(folder, round_config, _yaml(plan.config, f"# python -m flagperf.trainer {round_config}"))
+    made_here.write(folder, round_config, _yaml(plan.config, f"python -m flagperf.trainer {round_config}"))
     text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
     made_here.write(folder, round_config.parent / PLAN, text.encode())
     write_atomically(round_config.with_name(ENVIRONMENT), environment_script(job))
@@ -181,10 +181,10 @@ def write_case(job: JobConfig, plan: Plan, folder: Path) -> None:
 def write_configuration(job: JobConfig, case: Path) -> None:
     """Make a case's folder with config.yaml and changes.yaml. `flagperf report` recognizes it by these files."""
     case.mkdir(exist_ok=True)
-    title = f"# the configuration of {job.name}; that of a round differs in its seed"
+    title = f"the configuration of {job.name}; that of a round differs in its seed"
     made_here.write(case.parent, case / CONFIG, _yaml(job.config, title))
     changes = [dataclasses.asdict(change) for change in job.changes]
-    write_atomically(case / "changes.yaml", _yaml(changes, f"# what {job.name} changes against its case, and where"))
+    write_atomically(case / "changes.yaml", _yaml(changes, f"what {job.name} changes against its case, and where"))
     if record := job.config.get("alignment_record"):
         _copy_alignment(user_path(job.config["alignment"]), list(record["curves"]), case / alignment.FOLDER)
 
@@ -197,9 +197,7 @@ def _copy_alignment(named: Path, curves: Sequence[str], folder: Path) -> None:
 
 
 def _yaml(content: object, title: str) -> bytes:
-    text = yaml_text(content)
-    comment = title.replace("\n", "\n# ")  # a name may have several lines
-    return f"{comment}\n{text}".encode()
+    return f"{comment(title)}\n{yaml_text(content)}".encode()
 
 
 def _without_config(plan: Plan) -> dict[str, object]:

@@ -112,6 +112,8 @@ TARGET = CONFIG["target"]
 WRONG: dict[str, tuple[dict[str, object], str | None]] = {
     "max_cv is text": ({"max_cv": "x"}, "max_cv"),
     "max_cv is below 0": ({"max_cv": -1}, "max_cv"),
+    "own is text": ({"own": "x"}, "own"),
+    "own has a number": ({"own": {"a": 1}}, "own.a"),
     "the target is text": ({"target": "x"}, None),
     "the target has no metric": ({"target": {"value": 1}}, None),
     "the target's value is a list": ({"target": {**TARGET, "value": [1]}}, "target.value"),
@@ -277,6 +279,7 @@ def test_the_zone_of_old_monitor_logs_comes_from_regular_files(special: Callable
 TREE = "\x1b]0;x\x07"
 VALUES: dict[str, tuple[str, object]] = {
     "own": ("own", {TREE: {TREE: 1}}),
+    "own as text": ("own", {TREE: TREE}),
     "data": ("data", {"extent": TREE}),
     "reports": ("reports", [{"_target_": "flagperf.report.markdown.MarkdownReport", TREE: 1}]),
 }

@@ -178,7 +178,7 @@ class Vendor:
     device: str  # as the main framework names it: cpu, cuda, npu, mlu, sdaa, xpu, musa; cpu for all frameworks
     backend: str  # of its collectives: gloo, nccl, hccl, cncl, tccl, xccl, mccl
     plugin: str | None  # module to import before the device exists
-    visible_devices: str | None  # variable naming the devices a process may use
+    visible_devices: Variable | None  # variable naming the devices a process may use
     interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     device_plugin: QualifiedName | None = None  # resource of Kubernetes by which pods get devices; None: not known

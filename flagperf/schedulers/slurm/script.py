@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf.config.schema.values import JobConfig
+from flagperf.errors import ConfigError
+from flagperf.plain import comment
 from flagperf.plan.dry_run import start_line
 from flagperf.plan.values import Plan
 from flagperf.schedulers.slurm.request import PREFIX, SUBMITTED, request
@@ -42,15 +44,15 @@ def script(submissions: Sequence[Submission]) -> str:
     names = ", ".join(submission.job.name for submission in submissions)
     lines = [
         "#!/bin/bash",
-        f"# {names}",
+        comment(names),
         f"# nodes: {first.job.nnodes}, ranks on each: {first.job.nproc}",
         "#",
         "# What is asked of Slurm. Requeued, the launcher would find its folder taken.",
-        *(f"#SBATCH {shlex.quote(option)}" for option in [*options, *array, "--no-requeue", f"--output={log}"]),
+        *map(_directive, [*options, *array, "--no-requeue", f"--output={log}"]),
         "",
         "# The launcher runs on the first node. It finds the nodes by SLURM_JOB_ID, reaches each by one srun, and",
         "# starts on the first of them, with its name, address and port, and alike on the others:",
-        f"#     {start_line(first.plan.nodes[0])}",
+        comment(f"    {start_line(first.plan.nodes[0])}"),
         "",
         f"cd {shlex.quote(str(Path.cwd()))} || exit",
     ]
@@ -58,6 +60,14 @@ def script(submissions: Sequence[Submission]) -> str:
         return "\n".join([*lines, f"exec {_line(first)}", ""])
     cases = (f"{number}) exec {_line(submission)} ;;" for number, submission in enumerate(submissions))
     return "\n".join([*lines, f'case "${TASK}" in', *cases, "esac", ""])
+
+
+def _directive(option: str) -> str:
+    """An option as a line of the script. What follows a line break would be a command of the script."""
+    if "\n" in option or "\r" in option:
+        problem = "sbatch reads options from lines of a script, and this one has a line break"
+        raise ConfigError(problem, where="the options of Slurm", given=option)
+    return f"#SBATCH {shlex.quote(option)}"
 
 
 def _line(submission: Submission) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from example import example_job
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.platform import RuntimeSettings, Vendor
 from flagperf.config.schema.schedulers import Slurm
+from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
 from flagperf.run.command_file import Command
 from flagperf.schedulers.slurm.channel import Channel
@@ -117,6 +119,24 @@ cd {tmp_path} || exit
 exec {sys.executable} flagperf cluster=site run_name=run1
 """
     )
+
+
+COMMAND = "touch made"
+BROKEN = {"a comment": "x\n", "a quote": "x'\n", "a carriage return": "x\r\n"}
+
+
+@pytest.mark.parametrize("name", BROKEN.values(), ids=BROKEN.keys())
+def test_a_name_with_line_breaks_is_no_command_of_the_script(name: str, tmp_path: Path) -> None:
+    """The script's comments have names and the words of the ranks' command; its options are lines."""
+    name = f"{name}{COMMAND}\n#"
+    one = submission("run1")
+    other = replace(one, plan=make_plan(one.job, 1, Path("/res", name)), argv=("true",))  # in its comment
+    text = script([other]).replace(sys.executable, "true")
+    subprocess.run(["bash"], input=text, text=True, cwd=tmp_path, check=True)
+    assert (COMMAND in text, list(tmp_path.iterdir())) == (True, [])
+    for refused in (replace(one, folder=Path("/res", name)), replace(one, job=replace(one.job, case=name))):
+        with pytest.raises(ConfigError, match="this one has a line break"):
+            script([refused])
 
 
 @pytest.mark.parametrize("word", ["submit=true", "+submit=true", "++submit=true", "+experiment=queued"])
