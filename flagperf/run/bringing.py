@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from flagperf.contract.checkpoint import CHECKPOINTS
-from flagperf.hosts.transport import UNREADABLE, FileRefused, Listing, Transport
+from flagperf.hosts.transport import UNREADABLE, FileRefused, FilesError, Listing, Transport
 from flagperf.plain import plain
 from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.secret import Mask
@@ -157,6 +157,8 @@ class _Bringing:
                     task.result()
                 if len(done) < len(tasks):
                     self._say(f"{self._host}: {brought} of {len(names)} other files")
+        except FilesError as error:  # the logs that judge the run are here
+            log.warning("%s: %s", self._host, error.problem)
         finally:
             for task in tasks:
                 task.cancel()
@@ -167,8 +169,8 @@ class _Bringing:
             log.warning("%s: files of more than %s were left out: %s", self._host, _gib(LARGEST), _list(shown))
         if unread := len(names) - brought:
             log.warning(
-                "%s: %d of %d other files were left out after %g s",
-                *(self._host, unread, len(names), LONGEST),
+                "%s: %d of %d other files were left out after %.0f s",
+                *(self._host, unread, len(names), time.monotonic() - began),
             )
         return not large and not unread
 

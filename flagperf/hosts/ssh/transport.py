@@ -70,7 +70,7 @@ class SshTransport(Transport):
         self.connection = SshConnection(node, ssh, timeout, gate or Gate())
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
-        self._silent = False  # true: the files of the host stood still
+        self._silent: asyncssh.SFTPClient | None = None  # the file channel on which nothing moved
         self._shell: asyncssh.SSHClientProcess[str] | None = None  # printed the clock; reused once
         self._started: list[SshProcess] = []
 
@@ -196,16 +196,16 @@ class SshTransport(Transport):
     async def _while_moving(self, files: asyncssh.SFTPClient, limited: Callable[[float], Awaitable[T]]) -> T:
         """Work on a file channel, within a limit. Where nothing moves, a new file channel is tried once."""
         try:
-            result = await limited(FILES_AGAIN if self._silent else FILES)
+            result = await limited(FILES if self._silent is None else FILES_AGAIN)
         except asyncio.TimeoutError:
             files.exit()
             if self._files is files:
                 self._files = None
-            if self._silent:
+            if self._silent not in (None, files):  # else a new channel may move, also for other files of this one
                 raise FilesError(self.host) from None
-            self._silent = True
+            self._silent = files
             raise asyncssh.SFTPConnectionLost("no answer") from None
-        self._silent = False
+        self._silent = None
         return result
 
     def _ends_with_channel(self, copy: Work[T]) -> Work[T]:
