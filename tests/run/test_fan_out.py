@@ -70,7 +70,7 @@ def test_the_limit_of_logins_grows_with_the_hosts(hosts: int, seconds: float) ->
     assert (made.limit("connect"), made.limit("check"), made.limit("send")) == (seconds, 120, None)
 
 
-@pytest.mark.parametrize("phase", ["check", "send", "start", "collect", "clean"])
+@pytest.mark.parametrize("phase", ["check", "send", "start", "stop", "collect", "clean"])
 def test_a_part_of_many_hosts_is_worked_on_at_a_time(phase: str) -> None:
     at_work = most = done = 0
 
