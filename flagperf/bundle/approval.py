@@ -16,7 +16,7 @@ from flagperf.bundle import signature
 from flagperf.bundle.keyring import Keyring, Signed, signed_by
 from flagperf.bundle.statement import TYPE, statement
 from flagperf.contract.digest import sha256_of
-from flagperf.contract.regular import parse_json
+from flagperf.contract.regular import parse_json, read_bytes
 from flagperf.errors import ConfigError
 
 SUFFIX = ".approval.json"  # behind the whole name of the bundle
@@ -53,7 +53,7 @@ def approved_by(bundle: Path, keyring: Keyring) -> Signed | None:
     path = approval_file(bundle)
     if not path.is_file():
         return None
-    envelope = path.read_bytes()
+    envelope = read_bytes(path)
     text = signature.payload(envelope)
     try:
         record = parse_json(text)

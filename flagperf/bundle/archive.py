@@ -12,7 +12,7 @@ from typing import IO
 
 import zstandard
 
-from flagperf.contract.regular import beside
+from flagperf.contract.regular import beside, regular
 from flagperf.errors import ConfigError
 
 SUFFIX = ".tar.zst"
@@ -92,7 +92,7 @@ def unpack(path: Path, folder: Path) -> Path:
 
 def _decompress(path: Path, target: Path) -> None:
     """Write the tar file of a bundle. Its size must be the size that the header announces."""
-    with path.open("rb") as source:
+    with regular(path).open("rb") as source:
         try:
             frame = zstandard.get_frame_parameters(source.read(FRAME_HEADER))
         except zstandard.ZstdError:

@@ -20,6 +20,7 @@ from flagperf.user import user_path
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 OPENSSH = (b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-")  # how OpenSSH keys begin; all others are PEM
+LARGEST_KEY = 1 << 20  # bytes of a file with a key
 MAKE = "ssh-keygen -t ed25519 -N '' -f FILE, or openssl genpkey -algorithm ed25519 -out FILE"
 
 
@@ -115,6 +116,7 @@ def _base64(data: bytes) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return user_path(path).read_bytes()
+        with user_path(path).open("rb") as file:  # a pipe of the user's shell, too
+            return file.read(LARGEST_KEY)
     except OSError as error:
         raise ConfigError(f"the key cannot be read: {error.strerror}", key="key", given=path) from None

@@ -43,10 +43,22 @@ def read_text(path: Path, *, errors: str = "strict", largest: int = LARGEST_TEXT
     Raises:
         OSError, ValueError: it is another kind of file, too large, or no UTF-8 text.
     """
-    size = regular(path).stat().st_size
-    if size > largest:
+    return _of_size(path, largest).read_text(encoding="utf-8", errors=errors)
+
+
+def read_bytes(path: Path, *, largest: int = LARGEST_TEXT) -> bytes:
+    """The content of a regular file of anyone.
+
+    Raises:
+        OSError, ValueError: it is another kind of file, or too large.
+    """
+    return _of_size(path, largest).read_bytes()
+
+
+def _of_size(path: Path, largest: int) -> Path:
+    if regular(path).stat().st_size > largest:
         raise ValueError(f"larger than {largest >> 20} MiB")
-    return path.read_text(encoding="utf-8", errors=errors)
+    return path
 
 
 def log_text(path: Path) -> str:

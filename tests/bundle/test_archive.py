@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,14 @@ def test_a_damaged_file_gets_one_message(tmp_path: Path, damage: Callable[[bytes
     with pytest.raises(ConfigError) as caught:
         archive.unpack(path, tmp_path / "out")
     assert str(caught.value) == message.format(path, size=zstandard.CONTENTSIZE_UNKNOWN)
+
+
+def test_a_pipe_is_no_bundle(tmp_path: Path) -> None:
+    """Nobody may write into it."""
+    os.mkfifo(path := tmp_path / "one.tar.zst")
+    with pytest.raises(ConfigError) as caught:
+        archive.unpack(path, tmp_path)
+    assert str(caught.value) == f"this bundle cannot be read\n  where:   {path}\n  given:   not a regular file"
 
 
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def wrong(words: str, message: str) -> object:
             "  allowed: an Ed25519 public key, as OpenSSH or OpenSSL write it",
         ),
         wrong("verify {}/none", "this bundle cannot be read\n  where:   {}/none\n  given:   No such file or directory"),
-        wrong("verify {}/run", "this bundle cannot be read\n  where:   {}/run\n  given:   Is a directory"),
+        wrong("verify {}/run", "this bundle cannot be read\n  where:   {}/run\n  given:   not a regular file"),
         wrong("verify {}/there.csv", "not a bundle of flagperf\n  where:   {}/there.csv\n  allowed: a file .tar.zst"),
         wrong(
             "verify {}/there.tar.zst",

@@ -100,6 +100,17 @@ def variable(name: str, values: str = "environment") -> Any:
 @pytest.mark.parametrize(
     ("group", "values", "refusal"),
     [
+        pytest.param(
+            "vendor",
+            {"visible_devices": "A) touch made ;; B"},  # environment.sh has the name
+            {
+                "problem": "wrong form of value",
+                "key": "vendor.visible_devices",
+                "given": "A) touch made ;; B",
+                "allowed": f"{VARIABLE}, or null",
+            },
+            id="visible_devices",
+        ),
         *(variable(name) for name in ("x; touch /tmp/pwned;", "A B", "", "E=F", "1A", "$(id)", "ä", "A-B")),
         variable("A B", "deterministic_environment"),
         wrong(
