@@ -17,7 +17,7 @@ from flagperf.errors import FlagperfError, HostError, JumpError
 from flagperf.hosts.awake import AwakeClock, at_most
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
-from flagperf.hosts.ssh.login import connect_options
+from flagperf.hosts.ssh.login import KEEPALIVES, connect_options
 from flagperf.hosts.ssh.openssh_files import LoginFiles, hops
 from flagperf.hosts.transport import LOGINS_AT_ONCE
 
@@ -101,12 +101,13 @@ class SshConnection:
     async def channel(self, argv: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
         """Start a command on a channel of its own, with text streams."""
         line = shlex.join(argv)
+        limit = max(SESSION, (KEEPALIVES + 1) * self.ssh.keepalive)  # a lost connection is noticed before
         for _ in range(ATTEMPTS):
             connection = await self.established()
             try:
-                return await at_most(connection.create_process(line, errors="replace"), SESSION)
+                return await at_most(connection.create_process(line, errors="replace"), limit)
             except asyncio.TimeoutError:
-                problem, advice = f"sshd opens no session within {SESSION:g} s", "see sshd's log, and the load there"
+                problem, advice = f"sshd opens no session within {limit:g} s", "see sshd's log, and the load there"
                 raise HostError(self.host, problem, advice=advice) from None
             except DROPPED as error:
                 if not connection.is_closed():
