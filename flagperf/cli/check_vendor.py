@@ -60,6 +60,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import read_fields
 from flagperf.contract.monitor_log import DEVICE_FIGURES
 from flagperf.errors import ConfigError, nearest
+from flagperf.run.command_file import key_of
 from flagperf.run.console import Terminal
 
 SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc; FlagPerf asks for every case at these scales
@@ -68,17 +69,17 @@ NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_de
 
 def main(options: argparse.Namespace) -> int:
     """Print the gaps of a vendor's files, file by file. The exit code is 2 where a run needs a missing value."""
-    keys = [word.partition("=")[0] for word in options.arguments]
+    keys = {key_of(word) for word in options.arguments}
     if "model" in keys and "vendor" not in keys:
         from flagperf.cli import check_case  # heavy, and not needed to check files
 
         return check_case.main(options)
-    if len(options.arguments) > 1 and any(word.startswith("vendor=") for word in options.arguments):
+    if len(options.arguments) > 1 and "vendor" in keys:
         from flagperf.cli import check_extension  # heavy, and not needed to check files
 
         return check_extension.main(options)
-    key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
-    if key != "vendor" or not name:
+    name = options.arguments[0].partition("=")[2] if keys == {"vendor"} else ""
+    if not name:
         given = " ".join(options.arguments) or None
         raise ConfigError("check takes a vendor, a case, or both", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)

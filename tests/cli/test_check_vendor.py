@@ -149,6 +149,9 @@ def test_hardware_missing_and_broken(acme: Path) -> None:
     ]
 
 
+VARIABLE = "the name of a variable: letters, digits and _, no digit first"
+
+
 def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
     """A half-written vendor, whose device is the CPU, a product with two slips, and another file that is no YAML."""
     (acme / "vendor/acme.yaml").write_text(f"{GLOBAL}vendor: {{titel: Acme, device: cpu, monitor: {{command: []}}}}\n")
@@ -166,7 +169,7 @@ def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
         ("acme.yaml", "vendor.title", missing),
         ("acme.yaml", "vendor.backend", missing),
         ("acme.yaml", "vendor.plugin", f"{missing}, or null"),
-        ("acme.yaml", "vendor.visible_devices", f"{missing}, or null"),
+        ("acme.yaml", "vendor.visible_devices", f"a required key is missing; {VARIABLE}, or null"),
         ("acme.yaml", "vendor.image.pytorch.name", f"vendor acme names no image for pytorch; {image}"),
         ("acme.yaml", "vendor.monitor.command", "the command is empty; given []"),
         ("B1.yaml:2", "", "not valid YAML: expected the node content, but found '<stream end>'"),
