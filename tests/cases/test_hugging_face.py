@@ -323,7 +323,7 @@ def test_adapters_are_added(tiny: Callable[[str], Config], tmp_path: Path, monke
             ["checkpoint/step000000002.pt", "new", "--config", "other.yaml"],
             "no configuration lies beside the checkpoint",
         ),
-        (["checkpoint/step000000002.pt", "new"], "its training began with random weights"),
+        (["checkpoint/step000000002.pt", "new", "--trust"], "its training began with random weights"),
     ],
     ids=["checkpoint", "configuration", "adapters without weights"],
 )

@@ -18,9 +18,9 @@ def test_a_run_is_followed_host_by_host(lab: TestCluster, tmp_path: Path) -> Non
     assert (done.output.count(f"warning {UNCHECKED}\n"), done.log.count(f"]{UNCHECKED}\n")) == (1, 2)
     steps = [line for line in done.output.splitlines() if " s  train   step 4/4  epoch 1" in line]
     assert len(steps) == 2
-    for host in ("h1", "h2"):
+    for rank, host in enumerate(("h1", "h2")):
         assert re.findall(rf"\[DEBUG\].*\]{host}: phase '(\w+)' ended after \d+\.\d{{3}} s\n", done.log) == 2 * [
             *("connect", "check", "image", "send", "start", "stop", "collect", "clean")
         ]
-        assert f"]{host}: image flagperf-test:empty is present\n" in done.log
+        assert f"]{host} (node rank {rank}): image flagperf-test:empty is present\n" in done.log
         assert re.search(rf"\]{host}: exit status 0 after \d+\.\d\d\d s: mkdir -p /srv/flagperf/run-\w+/", done.log)

@@ -17,7 +17,7 @@ from flagperf.plan.plan import make_plan
 
 ACME = Path(__file__).parents[1] / "data/acme"
 LOGS = "/srv/logs of a node"
-STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
+STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[+-]\d{4}"
 
 
 def test_logs_come_to_the_launcher_and_nothing_is_left_on_the_host(lab: TestCluster, tmp_path: Path) -> None:
