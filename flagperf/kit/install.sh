@@ -13,14 +13,17 @@ stop() {
     exit 1
 }
 
+case $env/ in
+    "$PWD"/*) stop "the new environment would lie in the kit, whose files are all listed: sh install.sh FOLDER, elsewhere" ;;
+esac
 # Nothing of the kit runs, and kit.sh is not read, before its files are known to be those that SHA256SUMS lists. Whether
 # that list is the packer's own, only the kit's own SHA-256 tells: `flagperf pack` printed it.
 echo "1 of 4  hashes of all files"
+strange=$(find . ! -type d \( ! -type f -o -perm -4000 -o -perm -2000 \)) # first: a pipe has no end to hash
+[ -z "$strange" ] || stop "the kit has links, devices or setuid files, which flagperf does not pack: $strange"
 damaged="the kit is damaged: fetch it again"
 grep '^[0-9a-f]\{64\}  install\.sh$' SHA256SUMS | sha256sum --check --quiet - || stop "$damaged"
 sha256sum --check --quiet --strict SHA256SUMS || stop "$damaged"
-strange=$(find . ! -type d \( ! -type f -o -perm -4000 -o -perm -2000 \))
-[ -z "$strange" ] || stop "the kit has links, devices or setuid files, which flagperf does not pack: $strange"
 unlisted=$(find . -type f ! -path ./SHA256SUMS |
     awk 'NR == FNR { listed["./" substr($0, 67)] = 1; next } !($0 in listed)' SHA256SUMS -)
 [ -z "$unlisted" ] || stop "the kit has files that SHA256SUMS does not list; unpack it into a new folder: $unlisted"

@@ -59,7 +59,7 @@ def write_kit(folder: Path, **values: str) -> Path:
     return kit
 
 
-def install(kit: Path) -> subprocess.CompletedProcess[str]:
+def install(kit: Path, env: str = "") -> subprocess.CompletedProcess[str]:
     environment: Mapping[str, str] = {
         **os.environ,
         "PATH": f"{kit.parent}/bin:{os.environ['PATH']}",
@@ -67,8 +67,8 @@ def install(kit: Path) -> subprocess.CompletedProcess[str]:
         "PYTHON": sys.executable,
         "PIP_INDEX_URL": "http://127.0.0.1:8737/",  # a server of another user
     }
-    argv = ["sh", str(kit / "install.sh"), str(kit.parent / "env")]
-    return subprocess.run(argv, cwd=kit.parent, env=environment, capture_output=True, text=True, check=False)
+    argv = ["sh", str(kit / "install.sh"), env or str(kit.parent / "env")]
+    return subprocess.run(argv, cwd=kit, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
@@ -101,6 +101,11 @@ def replace(name: str, content: str) -> Callable[[Path], object]:
     return lambda kit: (kit / name).write_text(content)
 
 
+def pipe(kit: Path) -> None:
+    (kit / "kit.sh").unlink()
+    os.mkfifo(kit / "kit.sh")
+
+
 DAMAGED = "the kit is damaged: fetch it again"
 UNLISTED = "the kit has files that SHA256SUMS does not list; unpack it into a new folder: ./"
 STRANGE = "the kit has links, devices or setuid files, which flagperf does not pack: ./"
@@ -118,6 +123,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an environment in the kit": (lambda kit: shutil.copytree(kit / "image", kit / "env"), f"{UNLISTED}env/Dockerfile"),
     "a link": (lambda kit: (kit / "wheels" / "x").symlink_to("/tmp"), f"{STRANGE}wheels/x"),
+    "a pipe": (pipe, f"{STRANGE}kit.sh"),
     "a setuid file": (lambda kit: (kit / "kit.sh").chmod(0o4755), f"{STRANGE}kit.sh"),
 }
 
@@ -130,3 +136,12 @@ def test_nothing_of_another_kit_runs(change: Callable[[Path], object], message: 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"install.sh: {message}"
     assert not (kit / "ran").exists() and not (tmp_path / "env").exists()
+
+
+def test_the_environment_lies_outside_of_the_kit(tmp_path: Path) -> None:
+    """In the kit, its files would not be listed when the installer runs again."""
+    kit = write_kit(tmp_path)
+    done = install(kit, "env")
+    problem = "the new environment would lie in the kit, whose files are all listed"
+    assert (done.returncode, done.stderr) == (1, f"install.sh: {problem}: sh install.sh FOLDER, elsewhere\n")
+    assert not (kit / "env").exists()
