@@ -30,7 +30,7 @@ PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanO
     "clean": 120.0,
 }
 TOGETHER = 64  # hosts on which this process works at a time; …
-ALL = ("connect", "image")  # … in these phases on all: logins have their own limit, and images wait for the first host
+ALL = ("connect", "image", "stop")  # … in these phases on all: they mostly wait, for logins, the first host, the ranks
 OTHERS = 10.0  # seconds for the other nodes to end a phase that has failed on one node
 CONNECT_ATTEMPTS = 4  # most attempts of a transport, each with its own deadline
 EXPECTED = (FlagperfError, OSError)  # errors of hosts; any other error is a bug
