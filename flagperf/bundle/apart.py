@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 MEMORY = 8 << 30  # bytes that the examination of a bundle may need; all together at most half of the machine's
 SECONDS, SECONDS_PER_MIB = 120, 10  # of a processor; a MiB of a bundle holds some 15 MiB of logs
+SLOWEST = 5  # times as many seconds by the clock: processes share processors, and a file may never come
 LONGEST = 300  # characters of an unexpected exception
 FORK: Any = multiprocessing.get_context("fork")  # the work and its values need not be pickled
 
@@ -77,8 +78,12 @@ class _Examiner(Generic[T]):
             self._start()
         bundle = self._waiting.popleft()
         goes_on = False
+        longest = SLOWEST * _seconds(bundle)
         try:
-            answer, goes_on = pickle.loads(self._answers.recv_bytes())  # of our own process
+            if self._answers.poll(longest):
+                answer, goes_on = pickle.loads(self._answers.recv_bytes())  # of our own process
+            else:
+                answer = Refused(bundle, f"its examination took more than {longest} s")
         except EOFError:
             self._process.join()
             answer = Refused(bundle, self._death(bundle))

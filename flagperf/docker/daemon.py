@@ -156,7 +156,8 @@ class DockerHost:
                 client = await self._existing_client() or await self._connect()
             except BaseException as error:
                 self._answer = AGAIN if isinstance(error, _Silent) else self._answer
-                await self._disconnect()
+                if self._client is None or not isinstance(error, asyncio.CancelledError):  # others may use the client
+                    await self._disconnect()
                 raise
             self._answer = ANSWER
             return client

@@ -28,16 +28,21 @@ def with_command(container: Container, options: ContainerOptions, argv: Sequence
 def give(
     client: DockerClient, container: Container, options: ContainerOptions, folders: Sequence[str], owner: str
 ) -> tuple[int, str]:
-    """Let root of a container give folders of the host to a user. Returns its exit status and its output.
+    """Let root of a container give what the container's user has made to a user. Returns exit status and output.
+
+    Files of anyone else stay as they are: several people may share a folder.
 
     Args:
         container: has mounts of the folders, and an image with the command.
+        folders: of the host.
         options: of the container.
         owner: uid:gid. Root of a rootless daemon's containers is this user.
     """
     rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
     mounts = tuple(mount for mount in container.mounts if mount.source in folders)
-    argv = ("chown", "-hR", "0:0" if rootless else owner, *(mount.target for mount in mounts))
+    user = options.user or (client.images.get(container.image).attrs.get("Config") or {}).get("User") or "0"
+    made = f"--from={user.partition(':')[0]}"
+    argv = ("chown", "-hR", made, "0:0" if rootless else owner, *(mount.target for mount in mounts))
     command = with_command(replace(container, options=replace(options, user="0:0")), options, argv)
     return run_to_end(client, replace(command, mounts=(*command.mounts, *mounts)))
 

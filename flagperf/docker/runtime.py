@@ -90,12 +90,13 @@ class DockerRuntime:
         await self._ask(lambda _: created.start())
 
     async def hand_over(self) -> None:
-        """Give the folders of the run to this user, where the container's user, mostly root, has made files in them."""
+        """Give this user the files that the container's user, mostly root, has made in this user's folders."""
         options = self.container.options
-        ours = (mount.source for mount in self.container.mounts if not mount.read_only)
-        folders = [folder for folder in ours if folder not in options.mounts]
-        owner = (await self.transport.run(shell(OTHERS_FILES, *folders), timeout=SHORT)).stdout.strip()
-        if not owner:
+        writable = (mount.source for mount in self.container.mounts if not mount.read_only)
+        made = [folder for folder in writable if folder not in options.mounts]
+        found = await self.transport.run(shell(OTHERS_FILES, *made), timeout=SHORT)
+        owner, *folders = found.stdout.splitlines() or [""]
+        if not folders:
             return
         giving = partial(give, container=self.container, options=options, folders=folders, owner=owner)
         try:

@@ -35,6 +35,7 @@ from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import last_traceback, stack, stuck, write_stacks
 
 OUT_OF_MEMORY = "out of memory: killed by the kernel"
+FULL_LOG = "its log reached the limit of a file's size there (ulimit -f)"
 LATE = 2.0  # seconds; a launcher's end is seen no later than that
 
 
@@ -92,6 +93,8 @@ async def _rank_ended(
         return failure([node], problem, rank=exit_.rank, status=status, details=details)
     if reason is None and status == -signal.SIGKILL and await node.ran_out_of_memory():
         return failure([node], OUT_OF_MEMORY, rank=exit_.rank, status=status, lines=lines)
+    if reason is None and status > 0 and await node.filled_its_log(exit_.rank):
+        return failure([node], FULL_LOG, rank=exit_.rank, status=status, lines=lines)
     rank_cause = cause(status, reason or (raised(log) if status > 0 else None))
     return failure([node], rank_cause, rank=exit_.rank, status=status, lines=lines)
 

@@ -23,6 +23,7 @@ from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import CLEARED, clear_page_caches
 from flagperf.hosts.payload import send_code, send_secrets
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.plan.container import data_dir_on
 from flagperf.plan.plan import SCRATCH
@@ -35,6 +36,7 @@ from flagperf.run.times import PhaseTimes
 
 VMSTAT = "/proc/vmstat"  # has the kernel's count of processes that it killed for lack of memory
 LOOKS = 10  # attempts to see a file of this machine on a host, one a second
+FULL_LOG = script(__file__, "full_log.sh")
 SHORT = 10.0  # seconds for a command that makes or removes a folder
 
 log = logging.getLogger(__name__)
@@ -113,6 +115,10 @@ class NodeRun:
         before = self.facts.number("oom_kills")
         done = await self.transport.run(Command(("awk", "/^oom_kill /{print $2}", VMSTAT)), timeout=SHORT)
         return before is not None and done.stdout.strip().isdigit() and int(done.stdout) > before
+
+    async def filled_its_log(self, rank: int) -> bool:
+        """Whether a rank's log is as long as a file of this user may be on the host: the rank could say no more."""
+        return (await self.transport.run(shell(FULL_LOG, self.logs.of_rank(rank)), timeout=SHORT)).exit_status == 0
 
     async def prepare(self) -> None:
         """Prepare what takes long and is no part of the measured start."""

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,12 @@ def test_every_examination_has_an_answer(tmp_path: Path, monkeypatch: pytest.Mon
     assert [str(answer.path) for answer in found if isinstance(answer, Refused)] == [*WORK]
     assert {name for name, answer in refused.items() if answer.error is not None} == {"refused"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_examination_that_waits_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no processor, so that only the clock can end it: a file of a server that is gone."""
+    monkeypatch.setattr(apart, "SECONDS", 1)
+    monkeypatch.setattr(apart, "SLOWEST", 1)
+    answers = list(examine(lambda *_: time.sleep(1e6), [Path("first"), Path("second")]))
+    reason = "its examination took more than 1 s"
+    assert answers == [Refused(Path("first"), reason), Refused(Path("second"), reason)]

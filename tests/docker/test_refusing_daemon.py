@@ -160,3 +160,22 @@ def test_a_refused_request_of_a_run_is_an_error_of_the_host(
     with daemon(tmp_path / "docker.sock", answers), pytest.raises(HostError) as caught:
         asyncio.run(body())
     assert caught.value.problem.startswith(message.format(image=job.image.reference))
+
+
+def test_a_cancelled_call_leaves_the_others_their_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, while a call asks whether the daemon still answers: calls that clean up go on with the same client."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+
+    async def clients() -> list[object]:
+        async with LocalTransport("here") as transport, DockerHost(transport) as docker:
+            before = await docker.call(lambda client: client)
+            call = asyncio.create_task(docker.call(lambda client: client))
+            await asyncio.sleep(0)  # it asks now
+            call.cancel()
+            answers = await asyncio.gather(call, docker.call(lambda client: client), return_exceptions=True)
+            return [before, *answers]
+
+    with daemon(tmp_path / "docker.sock", {}):
+        before, cancelled, after = asyncio.run(clients())
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert after is before

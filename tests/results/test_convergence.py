@@ -18,8 +18,9 @@ from example_results import CONFIG, a_result
 from flagperf.compare.golden import identity_of
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
+from flagperf.report.texts import words
 from flagperf.results import summary
-from flagperf.results.convergence import Point, batch_of, held_against, pruned
+from flagperf.results.convergence import Point, batch_of, held_against, pruned, sentence
 from flagperf.results.summary import summary_of
 from flagperf.verify.convergence import too_fast
 from flagperf.verify.mesh import samples_of_step
@@ -132,6 +133,10 @@ REFERENCE = {
     "rounds": 5,
     "points": [{"batch": 32, "samples": [900.0, *[1000.0, 1100.0] * 4, 1200]}],
 }
+CAUSES = (
+    "Does the training evaluate other data, or train on the evaluation's data? "
+    "Or are the reference points older than a change of the case?"
+)
 ANSWERS = {
     "as expected": ((1000, 1040, 1100), None, "as expected", "VALID"),
     "faster": ((800, 810, 820), None, "faster", "SUSPECT"),
@@ -178,6 +183,9 @@ def test_a_job_is_judged(
     ]
     done = summary_of("job", results, {**CONFIG, **JOB, "reference_points": REFERENCE, **(config or {})}, ())
     assert (done.convergence and done.convergence.outcome, summary.verdict(done)) == (outcome, verdict)
+    reason = done.convergence and outcome == "faster" and f"{sentence(done.convergence)}. {CAUSES}"
+    assert done.reasons == ((reason,) if reason else ())
+    assert CAUSES in words("zh")
     summary.write(done, tmp_path)
     assert summary.read(tmp_path).convergence == done.convergence
 

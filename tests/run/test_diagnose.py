@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import resource
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -178,6 +179,27 @@ async def test_a_rank_that_the_kernel_killed(
         assert await failed_exit(nodes) == Failure(
             cause, "right", 1, 1, "start", signal="SIGKILL", last_lines=("step 3",)
         )
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        pytest.param(0, "its log reached the limit of a file's size there (ulimit -f)", id="the log is full"),
+        pytest.param(1, "exit code 1", id="it has room for a byte"),
+    ],
+)
+async def test_a_rank_whose_log_is_full(tmp_path: Path, more: int, cause: str) -> None:
+    """It cannot print what happened: Python raises OSError again while it prints the traceback."""
+    log = 1000 * "step 3\n" + "ste"
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with ended(tmp_path, ("", FAILED), ("", log), (0, 1)) as nodes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(log) + more, unlimited[1]))
+        try:
+            match = await failed_exit(nodes)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert match is not None
+    assert (match.cause, match.host, match.rank, match.exit_status) == (cause, "right", 1, 1)
 
 
 async def test_a_configuration_that_a_rank_refuses(tmp_path: Path) -> None:

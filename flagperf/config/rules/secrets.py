@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -181,16 +182,24 @@ def _inherited(typed: Typed) -> list[str]:
     """Secrets of the launcher's environment that the ranks may inherit."""
     if typed.runtime.kind != "process" or not typed.cluster.passes_environment_on:
         return []
-    return [value for name, value in os.environ.items() if _is_secret(name, value)]
+    return [value for name, value in os.environ.items() if _is_secret(name, value) and value not in _shipped_names()]
 
 
 def _secret_variables() -> dict[str, str]:
-    """The variables of the launcher's environment whose names say that they are secret. The path of a file is none."""
+    """The variables of the launcher's environment whose names say that they are secret.
+
+    The path of a file is none, and neither is a word that names a shipped file, such as docker.
+    """
     return {
         name: value
         for name, value in os.environ.items()
-        if value and is_secret(name) and not os.path.isfile(os.path.expanduser(value))  # noqa: PTH111, PTH113 - any text
+        if value and is_secret(name) and value not in _shipped_names() and not os.path.isfile(os.path.expanduser(value))  # noqa: PTH111, PTH113 - any text
     }
+
+
+@cache
+def _shipped_names() -> frozenset[str]:
+    return frozenset(path.stem for path in CONF.rglob("*.yaml"))
 
 
 def _kept(key: str, value: Any) -> str:

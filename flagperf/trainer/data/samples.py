@@ -11,6 +11,9 @@ from flagperf.contract.components import class_path
 from flagperf.errors import ConfigError, FlagperfError
 
 SHOWN = 8  # samples that a message names at most
+OTHER = "look at this sample: its data differs from that of others. Samples count from 0"
+OF_TORCH = "</torch_"  # begins the name of torch's shared memory in an error of the processes that load data
+SHARED = "not the data: shared memory. See df /dev/shm, ulimit -f and ulimit -n of the ranks; container: shm_size"
 
 
 @contextmanager
@@ -39,5 +42,5 @@ def unreadable(dataset: Any, indices: Sequence[int], error: Exception) -> Config
         where=f"{place.filename}:{place.lineno}",
         key="data_dir",
         given=f"{type(error).__name__}: {error}",
-        advice="look at this sample: its data differs from that of others. Samples count from 0",
+        advice=SHARED if OF_TORCH in str(error) else OTHER,
     )

@@ -279,11 +279,14 @@ def test_a_secret_variable_is_kept_nowhere(
 
 
 def test_what_is_no_secret_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path of a key, the text of a shipped file, and what flagperf takes out."""
+    """The path of a key, the text of a shipped file, the name of one, and what flagperf takes out."""
     (tmp_path / "id").write_text("key")
-    for name, value in {**VARIABLES, "SSH_KEY": str(tmp_path / "id"), "DB_PASSWORD": "resnet"}.items():
+    harmless = {"SSH_KEY": str(tmp_path / "id"), "DB_PASSWORD": "resnet", "API_KEY": "docker"}
+    for name, value in {**VARIABLES, **harmless}.items():
         monkeypatch.setenv(name, value)
     words = (f"+vendor.environment.HF_TOKEN={REFERENCE}", "cluster.ssh.key=${oc.env:SSH_KEY}")
     job = compose([*OPEN, *words, "dry_run=true"], [bench(tmp_path, {}, image={"index": f"https://me:{REFERENCE}@h"})])
     assert job.secrets == {"HF_TOKEN": "ghp_0123456789"}
     assert "ghp_0123456789" not in json.dumps(job.config)
+    inherited = compose(["size=tiny", "model=resnet50", "runtime=process"])
+    assert inherited.mask.text("docker, ghp_0123456789") == "docker, ***"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from flagperf.hosts.monitors import loop
 from flagperf.hosts.monitors.loop import Sample, Samples
 
 OUTPUT = b"""@begin 0 100
@@ -39,3 +43,12 @@ def test_an_unfinished_sample_is_dropped_for_the_next_one() -> None:
 
 def test_bytes_that_are_no_text() -> None:
     assert list(Samples().feed(b"@begin 0 1\n\xff\xfe\x00\n\n@end 0\n")) == [Sample(0, 1, 0, "\ufffd\ufffd\x00")]
+
+
+def test_a_host_whose_files_may_only_be_short(tmp_path: Path) -> None:
+    """Its limit (ulimit -f) is lower than that of a sample: nothing about limits stands among the figures."""
+    words = 'ulimit -f 100; . "$0"; sample "$1" 0 "" 0 0 60 sh -c "echo figures; exit 3"'
+    argv = ["sh", "-c", words, str(Path(loop.__file__).with_suffix(".sh")), str(tmp_path / "log")]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert [(sample.status, sample.text) for sample in Samples().feed(done.stdout)] == [(3, "figures")]
+    assert done.stderr == b""

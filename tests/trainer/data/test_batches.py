@@ -12,6 +12,7 @@ import toy
 from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.data import samples
 from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader
@@ -201,3 +202,18 @@ def test_processes_of_a_loader_start_with_it_and_stay() -> None:
 def test_a_loader_may_stop_early(workers: int) -> None:
     batches = Loader(ProcessIds(), TrainBatches(ProcessIds(), 1, 1, World(), seed=0), workers, CPU, limit=3)
     assert [len(list(batches)) for _ in range(2)] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        pytest.param("stack expects each tensor to be equal size", samples.OTHER, id="odd sizes"),
+        pytest.param("unable to write to file </torch_29_31_0>: No space left (28)", samples.SHARED, id="full"),
+        pytest.param("unable to resize file </torch_29_31_0> to the right size: File too large (27)", samples.SHARED,
+                     id="ulimit -f"),
+    ],
+)  # fmt: skip
+def test_what_keeps_samples_from_being_a_batch(text: str, advice: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError(text)
+    assert samples.unreadable(range(9), [0, 1], caught.value).advice == advice
