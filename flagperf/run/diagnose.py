@@ -175,7 +175,8 @@ def _launcher_ended(
         if _patterns(node).port_taken in reports[node]:
             problem = f"rendezvous port {node.plan.master_port} is taken"
             raise PortTaken(failure([node], problem, status=node.exit_status, lines=lines))
-    ends = dict.fromkeys(cause(node.exit_status or 0, reasons[node]) for node in failed)
+    said = {node: reasons[node] or (raised(reports[node]) if (node.exit_status or 0) > 0 else None) for node in failed}
+    ends = dict.fromkeys(cause(node.exit_status or 0, said[node]) for node in failed)
     if len(failed) == 1:
         problem = f"the launcher of the ranks ended: {next(iter(ends))}"
         return failure(failed, problem, status=failed[0].exit_status, lines=last_lines(reports[failed[0]]))

@@ -177,7 +177,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 RANKS = {
-    "raises": ("raise", "the launcher of the ranks ended: exit code 1"),
+    "raises": ("raise", r"the launcher of the ranks ended: RuntimeError: as asked \(exit code 1\)"),
     "exits": ("exit", "the launcher of the ranks ended: exit code 7"),
     "is killed": ("kill", "the launcher of the ranks ended: signal SIGKILL"),
     "runs out of memory": (

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.asyncio
 TWO = Cluster("two", "this machine twice", (Node("left", "127.0.0.1", local=True), Node("right", "::1", local=True)))
 KILLED, FAILED = NOTICE.format(status=-9, rank=0), NOTICE.format(status=1, rank=0)
 SECOND = BLOCK.format(index=0, rank=1, local=0, status=1, signal="")
+TOO_SMALL = "ImportError: libtorch_cpu.so: failed to map segment from shared object"
 TAKEN = "torch.distributed.DistNetworkError: EADDRINUSE\n"
 
 
@@ -141,6 +142,21 @@ ALL_FOLLOWED = Failure(
                 "the launcher of the ranks ended: exit code 2", "right", 1, None, "start", 2, last_lines=("no module",)
             ),
             id="a launcher",
+        ),
+        pytest.param(
+            ("", f"  File torch\n{TOO_SMALL}\n"),
+            (FINISHED, ""),
+            (0, 1),
+            Failure(
+                f"the launcher of the ranks ended: {TOO_SMALL} (exit code 1)",
+                "right",
+                1,
+                None,
+                "start",
+                1,
+                last_lines=("  File torch", TOO_SMALL),
+            ),
+            id="a launcher whose Python says why (ulimit -v)",
         ),
         pytest.param(
             ("no module", "no file"),
