@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -40,7 +41,7 @@ def list_runs(arguments: Sequence[str]) -> int:
         advice = "give the result_dir of your runs: flagperf list runs RESULT_DIR"
         raise ConfigError("no run in this folder", given=folder.absolute(), advice=advice)
     chosen = selected(jobs, options)
-    terminal = Terminal()
+    terminal = Terminal(file=sys.stdout)  # a full disk is an error
     for line in _lines(chosen):
         terminal.print(line, soft_wrap=True)  # lines are not broken in a file or a pipe
     if "html" in options:

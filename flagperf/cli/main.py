@@ -36,6 +36,7 @@ def main() -> NoReturn:
     """The entry of the console script. Never returns."""
     gc.set_threshold(20_000)  # imports make many objects that stay: visiting them took a tenth of a dry run
     _open_closed_streams()
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without ≥, as stderr
     set_for_libraries()
     assert logging.lastResort is not None
     logging.lastResort.setFormatter(_Warning())

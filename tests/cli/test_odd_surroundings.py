@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from flagperf_command import FLAGPERF
+from recorded import recorded_run
 from refusals import lines
+
+from flagperf.run.folder import RUN_LOG
 
 BYTES = os.fsdecode(b"caf\xe9")
 NO_PATH = "this path is not UTF-8, and files of a run name it"
@@ -63,3 +66,21 @@ def test_one_error(tmp_path: Path, words: list[str], limit: str, folder: str, co
         argv, cwd=tmp_path / folder, env=environment, capture_output=True, text=True, errors="replace", check=False
     )
     assert (done.stderr, done.returncode) == (f"flagperf: {said}\n".replace("{here}", str(tmp_path)), code)
+
+
+def test_a_terminal_without_the_characters_of_a_text_shows_their_escapes(tmp_path: Path) -> None:
+    argv = [*FLAGPERF, "report", str(recorded_run(tmp_path))]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert r" \u2265 " in done.stdout
+
+
+def test_a_list_that_a_full_disk_does_not_take_is_no_list(tmp_path: Path) -> None:
+    (recorded_run(tmp_path) / RUN_LOG).touch()
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*FLAGPERF, "list", "runs", str(tmp_path)], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    said = b"flagperf: no space is left for results; files that were written before stay\n"
+    assert (done.stderr, done.returncode) == (said, 3)
