@@ -94,6 +94,8 @@ async def _in_work_dir(transport: Transport, problem: str, command: Command) -> 
 
 
 def _require_success(transport: Transport, problem: str, completed: Completed) -> Completed:
+    if completed.exit_status is None:  # no fault of the folder
+        raise HostError(transport.host, f"{problem}: the connection, or sshd's session, ended before the answer")
     if completed.exit_status != 0:
         advice = "set cluster.work_dir to a new folder such as /var/tmp/flagperf: flagperf makes it for this user alone"
         raise HostError(transport.host, f"{problem}: {completed.stderr.strip()}", advice=advice)

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.facts import read_facts
 from flagperf.hosts.leftovers import REMOVE_DEAD, claim, claimed_folders, remove_dead_folders
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.shell import shell
+from flagperf.hosts.transport import Completed
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -187,3 +189,11 @@ async def test_a_folder_with_files_of_another_user_stays_whole() -> None:
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
         assert done.stdout.split("\0") == [str(top / "mixed"), ""]
         assert sorted(path.name for path in top.rglob("*")) == ["file", "logs", "mixed", "root.log", "scratch"]
+
+
+async def test_a_session_that_ends_without_an_answer_is_no_fault_of_the_folder() -> None:
+    lost = Completed(Command(("true",)), None, "", "")
+    with pytest.raises(HostError) as caught:
+        await claimed_folders(LocalTransport("node1"), "/srv/work", claims=lost)
+    problem = "cannot use /srv/work: the connection, or sshd's session, ended before the answer"
+    assert str(caught.value) == f"node1: {problem}"
