@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from predicted_published import PAGE, traced
+from predict_page import write_table
+from predicted_published import traced
 
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
@@ -21,8 +22,6 @@ from flagperf.report.cells import number
 from flagperf.report.markdown import table
 from flagperf.report.prediction import age
 from flagperf.run.predicted import config_of
-
-BEGIN, END = "<!-- least_times -->", "<!-- /least_times -->"
 
 
 def row(case: str) -> dict[str, str]:
@@ -57,8 +56,7 @@ def main(cases: list[str]) -> None:
         rows.append(row(case))
         print(rows[-1], flush=True)
     if not cases:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_table("least_times", table(rows))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from predicted_published import PAGE
+from predict_page import write_table
 
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.report.markdown import table
 
-BEGIN, END = "<!-- predicted_cost -->", "<!-- /predicted_cost -->"
 SECONDS, MEMORY = 60.0, 4.0  # goals: seconds, GiB
 PRODUCT = ("vendor=nvidia", "hardware=H100", "nproc=8", "division=open", "size=full", "dry_run=true")
 
@@ -59,8 +58,7 @@ def main(cases: list[str]) -> None:
         rows.append(row(case))
         print(rows[-1], flush=True)
     if not cases:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_table("predicted_cost", table(rows))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from predicted_published import GIB, PAGE, traced
+from predict_page import write_table
+from predicted_published import GIB, traced
 from real_steps import KEPT, RETURNED
 
 from flagperf.config.compose import compose
@@ -41,7 +42,6 @@ CASES = (
     ("transformer", "tiny", 16384),
 )  # case, size, batch
 STEPS = 3
-BEGIN, END = "<!-- predicted_here -->", "<!-- /predicted_here -->"
 
 
 def row(case: str, size: str, batch: int) -> dict[str, str]:
@@ -93,8 +93,7 @@ def main(cases: list[str]) -> None:
         rows.append(row(case, size, batch))
         print(rows[-1], flush=True)
     if not cases:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_table("predicted_here", table(rows))
 
 
 if __name__ == "__main__":

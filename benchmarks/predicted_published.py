@@ -3,8 +3,8 @@
     python benchmarks/predicted_published.py [CASE ...]
 
 Memory: the margin is calibrated on every second row of the cases whose batches all have the same shapes, and applied to
-all rows. Throughput: p_core beside the bound of the
-traced step. Without CASE: all cases, and the table is written into docs/predict.md, between its two comments.
+all rows. Throughput: p_core beside the bound of the traced step. Without CASE: all cases, and the table is written into
+docs/predict.md, between its two comments.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from predict_page import write_table
 
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
@@ -26,8 +27,6 @@ from flagperf.contract.trace import Trace, from_json
 from flagperf.predict.memory import Margin
 from flagperf.predict.times import figures_of, job_times
 
-PAGE = Path(__file__).parents[1] / "docs/predict.md"
-BEGIN, END = "<!-- predicted_published -->", "<!-- /predicted_published -->"
 GIB = 2**30
 GOAL = 0.15
 PARTS_OF_SAMPLES = ("mel frames/s", "tokens/s")  # units; the bound is in samples
@@ -176,9 +175,7 @@ def main(cases: Sequence[str]) -> None:
     text = table(list(rows(cases)))
     print(text)
     if not cases:
-        page = PAGE.read_text(encoding="utf-8")
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_table("predicted_published", text)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from predicted_published import PAGE, traced
+from predict_page import write_table
+from predicted_published import traced
 
 from flagperf.contract.records import Result, Summary
 from flagperf.contract.trace import Trace
@@ -28,8 +29,6 @@ from flagperf.report.files import read_run
 from flagperf.report.markdown import table
 from flagperf.results.achievable import trace_of
 from flagperf.results.summary import usable
-
-BEGIN, END = "<!-- predicted_runs -->", "<!-- /predicted_runs -->"
 
 
 def rows(run: Path) -> Iterator[dict[str, str]]:
@@ -111,8 +110,7 @@ def main(folders: Sequence[str]) -> None:
         lines.append(row)
         print(row, flush=True)
     if lines:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(lines)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_table("predicted_runs", table(lines))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from predicted_published import GIB, PAGE, traced
+from predict_page import PAGE, write_table
+from predicted_published import GIB, traced
 
 from flagperf.config.compose import compose
 from flagperf.predict.scaling import Scale, scale_of
@@ -18,7 +19,6 @@ from flagperf.report.markdown import table
 from flagperf.report.prediction import scale_rows
 
 NODES = (1, 16, 128, 512)
-BEGIN, END = "<!-- predicted_scaling -->", "<!-- /predicted_scaling -->"
 PLOT = PAGE.with_name("predict-scaling.svg")
 COLUMNS = ("memory [GiB]", "fits")  # of `flagperf predict`, which adds the margin
 WEAK = ("global_batch_size=null", "gradient_accumulation_steps=1", "division=open", "size=full", "dry_run=true")
@@ -68,8 +68,7 @@ def plot(found: Sequence[Scale]) -> str:
 def write(found: Sequence[Scale]) -> None:
     """Write the plot, and the table into the page."""
     rows = [{name: text for name, text in row.items() if name not in COLUMNS} for row in scale_rows(found)]
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    write_table("predicted_scaling", table(rows))
     PLOT.write_text(plot(found), encoding="utf-8")
 
 

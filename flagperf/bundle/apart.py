@@ -145,7 +145,7 @@ def _refused(bundle: Path, error: BaseException) -> Refused:
 
 
 def _limit_memory(workers: int) -> None:
-    """Limit the memory of this process, beyond what it has of its parent."""
+    """Limit the memory that this process adds to that of its parent."""
     page = resource.getpagesize()
     physical = os.sysconf("SC_PHYS_PAGES") * page
     used = int(Path("/proc/self/statm").read_text().split()[0]) * page

@@ -53,7 +53,7 @@ def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:
 
 
 def computed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What changes the numbers of a training, by configuration key, but for the number of ranks.
+    """Configuration key → value, of all that changes the numbers of a training, except the number of ranks.
 
     Paths below data_dir are named from there: the data may lie elsewhere today.
     """

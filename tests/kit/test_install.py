@@ -42,7 +42,7 @@ def add_wheel(folder: Path, name: str, version: str, needs: str = "") -> None:
 
 
 def write_kit(folder: Path, **values: str) -> Path:
-    """A kit of two packages, of which one needs the other."""
+    """A kit of two packages; one needs the other."""
     kit = folder / "flagperf-kit"
     (kit / "wheels").mkdir(parents=True)
     (kit / "image").mkdir()

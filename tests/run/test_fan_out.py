@@ -1,4 +1,4 @@
-"""The limits of phases on many hosts, and what is told of several hosts that fail in one phase."""
+"""The limits of phases on many hosts, and the message if several hosts fail in one phase."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_failure_of_a_round_names_all() -> None:
 
 
 def fan_out(hosts: int) -> FanOut:
-    """Phases on hosts of which only the names, times and moved files count."""
+    """Phases on hosts that have only names, times and moved files."""
     nodes = [
         SimpleNamespace(host=f"n{rank}", rank=rank, times=PhaseTimes(), shown_phases=(), transport=None)
         for rank in range(hosts)

@@ -89,7 +89,7 @@ class Columns:
 
     @property
     def _first(self) -> list[str]:
-        """The headings one of which begins the table: those of the index, else those of the figures."""
+        """Headings that may begin the table: those of the index, else those of the figures."""
         headings = self.headings.get(INDEX) or itertools.chain.from_iterable(self.headings.values())
         return [heading.removesuffix(LAST) for heading in headings]
 

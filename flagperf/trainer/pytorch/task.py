@@ -81,7 +81,7 @@ class Task:
         return type(self).weight is not Task.weight
 
     def terms(self, network: nn.Module, batch: Any) -> Tensor:
-        """The terms whose sum is the loss, each of which `weight` gives a number. By default there is one term."""
+        """The terms whose sum is the loss. `weight` gives a number for each. By default there is one term."""
         return self.loss(network, batch)
 
     def samples(self, batch: Any) -> int:
