@@ -49,7 +49,7 @@ def test_the_curve_and_its_bands(tmp_path: Path) -> None:
     other = run(tmp_path / "b", "lr=0.002", "activation_checkpointing=true", losses=(2.0, 1.01))
     rounded = run(tmp_path / "c", "lr=0.002", "precision=amp_bf16", losses=(2.2, 1.1))
     golden = written(tmp_path, reference, other, rounded)
-    assert (golden.case, golden.curve.loss, golden.overrides[-1]) == ("glm", [2.0, 1.0], "lr=0.002")
+    assert (golden.case, golden.curve.loss, golden.overrides[-1]) == ("glm", (2.0, 1.0), "lr=0.002")
     widths = {precision: band.loss for precision, band in golden.bands.items()}
     assert widths == {"fp32": pytest.approx([1e-5, 0.1], rel=1e-2), "amp_bf16": pytest.approx([2, 2], rel=1e-2)}
 

@@ -102,7 +102,7 @@ async def test_start_gives_status_and_log(
 async def test_orphans_that_ended_do_not_stay_as_zombies(here: LocalTransport, tmp_path: Path) -> None:
     """A training may start a short program thousands of times."""
     orphans = "for number in 1 2 3 4 5 6 7 8 9; do (sleep 0.1; exit 5) & done; sleep 0.01; kill $! 2>/dev/null"
-    words = ("sh", "-c", f"(sh -c '{orphans}'); echo begun; sleep 4718")
+    words = ("sh", "-c", f"(sh -c '{orphans}'); echo begun; exec sleep 4718")
     log = tmp_path / "log"
     process = await here.start(Command(words), log=str(log), grace=1)
     await until(lambda: log.read_text() == "begun\n")
