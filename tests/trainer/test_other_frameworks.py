@@ -143,7 +143,8 @@ def test_two_ranks_see_the_samples_of_one_that_accumulates(
     two = two_ranks(framework)[0]
     (one,) = train(framework, tmp_path / "one", *STEPS, "gradient_accumulation_steps=2")
     for step, wanted in zip(steps(two), steps(one), strict=True):
-        assert step == pytest.approx(wanted, rel=1e-3)
+        trained = {name: value for name, value in wanted.items() if not name.startswith("eval_")}
+        assert {name: step[name] for name in trained} == pytest.approx(trained, rel=1e-3)
     (found,), (wanted,) = (toy.values(events, "EVALUATE") for events in (two, one))
     for name in framework.evaluates_alike:
         assert found[name] == pytest.approx(wanted[name], rel=1e-3)
