@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import sys
 
-from predict_page import write_table
+from predict_page import measure_cases
 from predicted_published import traced
 
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
 from flagperf.predict.memory import Fit
 from flagperf.predict.scaling import scale_of
 from flagperf.predict.schedule import REFERENCE, schedule_of
 from flagperf.predict.times import figures_of
 from flagperf.report.cells import number
-from flagperf.report.markdown import table
 from flagperf.report.prediction import age
 from flagperf.run.predicted import config_of
 
@@ -49,15 +47,5 @@ def row(case: str) -> dict[str, str]:
     }
 
 
-def main(cases: list[str]) -> None:
-    """Print each line when it is known; of all cases also write the table into the page."""
-    rows = []
-    for case in cases or sorted(path.stem for path in (CONF / "model").glob("*.yaml")):
-        rows.append(row(case))
-        print(rows[-1], flush=True)
-    if not cases:
-        write_table("least_times", table(rows))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    measure_cases("least_times", row, sys.argv[1:])

@@ -16,11 +16,9 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from predict_page import write_table
+from predict_page import measure_cases
 
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
-from flagperf.report.markdown import table
 
 SECONDS, MEMORY = 60.0, 4.0  # goals: seconds, GiB
 PRODUCT = ("vendor=nvidia", "hardware=H100", "nproc=8", "division=open", "size=full", "dry_run=true")
@@ -51,15 +49,5 @@ def row(case: str) -> dict[str, str]:
     }
 
 
-def main(cases: list[str]) -> None:
-    """Print each line when it is known; of all cases also write the table into the page."""
-    rows = []
-    for case in cases or sorted(path.stem for path in (CONF / "model").glob("*.yaml")):
-        rows.append(row(case))
-        print(rows[-1], flush=True)
-    if not cases:
-        write_table("predicted_cost", table(rows))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    measure_cases("predicted_cost", row, sys.argv[1:])
