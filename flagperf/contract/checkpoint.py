@@ -70,7 +70,8 @@ def _without_kernels(value: Any, data_dir: str | None) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_kernels(item, data_dir) for item in value]
     if isinstance(value, str) and data_dir:
-        return value.replace(data_dir, "<data_dir>") if value.startswith(data_dir) else value
+        is_below = f"{value}/".startswith(f"{data_dir.rstrip('/')}/")
+        return value.replace(data_dir, "<data_dir>", 1) if is_below else value
     return value
 
 

@@ -398,6 +398,10 @@ OTHER_PARTS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"train_data": {**POINTS, "path": "/data/a/other"}},
         ["train_data.path", "<data_dir>/other", "'<data_dir>/train'"],
     ),
+    "a folder that begins alike": (
+        {"train_data": {**POINTS, "path": "/data/ab/train"}},
+        ["train_data.path", "/data/ab/train", "'<data_dir>/train'"],
+    ),
     "another task": ({"task": {"_target_": "toy.Other"}}, ["task._target_", "toy.Other", "'toy.Silent'"]),
     "closed from open": ({"division": "closed"}, ["division", "closed", "'open'"]),
 }
